@@ -45,7 +45,7 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 
 
 def refuse_large(name: str, size: int) -> None:
-    """RecordUnavailable if a file is too large to be part of the record."""
+    """Raise RecordUnavailable if a file is too large to be part of the record."""
     if size > MOST_BYTES:
         raise RecordUnavailable(
             f"{name} in the record of costs has {size:,} bytes, which is no file of it: move it away"
@@ -67,10 +67,14 @@ class RecordPlace(Protocol):
         """The content of a file."""
 
     def folders(self, name: str) -> Sequence[str]:
-        """The names of the folders in a folder (empty name: the location itself); none if the folder does not exist."""
+        """The names of the folders in a folder, or none if the folder does not exist. An empty name means the location
+        itself.
+        """
 
     def files(self, name: str) -> Sequence[str]:
-        """The names of the files in a folder, including the folder's name; none if the folder does not exist."""
+        """The names of the files in a folder, each with the folder's name. None are returned if the folder does not
+        exist.
+        """
 
 
 # A record of costs in a bucket of S3, Google Cloud Storage or Azure Blob Storage, through obstore.
@@ -89,7 +93,7 @@ _CLIENT: Final[ClientConfig] = {
 _RETRIES: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _METADATA: Final = "169.254.169.254"
-"""The metadata service that gives a cloud machine's credentials, if there is no other source."""
+"""The metadata service that gives a cloud machine's credentials. It is used if there is no other source."""
 _MESSAGE: Final = re.compile(r"<Message>(.*?)</Message>|\"message\": *\"(.*?)\"", re.DOTALL)
 _LAYERS: Final = re.compile(r"^Generic [^:]*error: ")
 
@@ -100,7 +104,7 @@ class Bucket:
     at_once = 32
 
     def __init__(self, url: str) -> None:
-        """RecordUnavailable if the URL has another form, or if obstore is not installed."""
+        """Raise RecordUnavailable if the URL has another form, or if obstore is not installed."""
         if _URL.fullmatch(url) is None:
             raise RecordUnavailable(
                 f"{url} is no place for a record of costs: write a path, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or "
@@ -118,7 +122,7 @@ class Bucket:
             self._store: ObjectStore = from_url(self._url, client_options=_CLIENT, retry_config=_RETRIES)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write as ``RecordPlace`` says. The right to replace an object is not needed."""
+        """Write as ``RecordPlace`` says. The write needs no right to replace objects."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -178,7 +182,9 @@ class Bucket:
 
 
 def _cause(text: str) -> str:
-    """The vendor's own message in an error of obstore, otherwise the error's first paragraph without its prefixes."""
+    """The vendor's own message in an error of obstore. If there is none, the error's first paragraph without its
+    prefixes.
+    """
     if (message := _MESSAGE.search(text)) is not None:
         return " ".join((message[1] or message[2]).split()).rstrip(".")
     first = " ".join(text.partition("\n\nDebug source")[0].split())
@@ -202,10 +208,11 @@ _ADVICE: Final = {
 
 
 class Folder:
-    """A folder of a disk or volume. It must exist: without the volume, files in a new folder would be lost.
+    """A folder of a disk or volume. The folder must exist. If it were created, files would be lost while the volume is
+    not mounted.
 
-    ``at_once`` is 1, because a disk reads files faster than Python decodes them, and more threads would only take
-    turns.
+    ``at_once`` is 1, because a disk reads files faster than Python decodes them. More threads would only wait for each
+    other.
     """
 
     at_once = 1
@@ -283,28 +290,28 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-# A row of the record as one line of JSON, and back.
+# Encoding a row of the record as one line of JSON, and decoding the line.
 #
-# Money and instants are decimal strings and RFC 3339 timestamps as in the API, so that they are never floats.
+# As in the API, money is a decimal string and an instant is an RFC 3339 timestamp, so that neither is ever a float.
 
 
 FORMAT: Final = 1
-"""The format of the lines. A change that an older reader would misread gets another number."""
+"""The number of the lines' format. If an older reader would misread a changed format, the number changes."""
 
 
 _PART: Final = re.compile(
     rb'\{"format": %d, "rentalUid": "([^"\\\\]*)", "part": (\d{1,15}), "version": (\d{1,15}), "edition": (\d{1,15}), '
     % FORMAT
 )
-"""The beginning of each line, which gives the part without decoding the whole line."""
+"""The pattern for the beginning of each line. It gives the part without decoding the whole line."""
 
 
 class UnreadableLine(Exception):
-    """A line is no row. The message says why."""
+    """A text that is not a row. The message says why."""
 
 
 class PartKey(NamedTuple):
-    """A part of a rental's cost, of which only one version counts."""
+    """A part of a rental's cost. Several versions of a part may be on record, but only one counts."""
 
     rental_uid: str
     part: int
@@ -363,7 +370,7 @@ class Version(NamedTuple):
 
 
 def part_of(line: bytes) -> tuple[PartKey, Version]:
-    """The part of a line and its version; UnreadableLine if the line is not in this format."""
+    """The part of a line and its version. Raises UnreadableLine if the line is not in this format."""
     found = _PART.match(line)
     if found is None:
         raise UnreadableLine(_complaint(line))
@@ -388,7 +395,7 @@ def _complaint(line: bytes) -> str:
 
 
 def decoded(line: bytes) -> CostRow:
-    """The row of a line; UnreadableLine says what is missing or wrong."""
+    """The row of a line. Raises UnreadableLine, which says what is missing or wrong."""
     try:
         fields = from_json(line, allow_inf_nan=False)
     except ValueError as error:
@@ -438,7 +445,7 @@ _MACHINE: Final = ("cloud", "account", "region", "zone", "instance", "instanceTy
 
 
 def _check(fields: Mapping[str, Any], kind: type, names: Iterable[str]) -> None:
-    """TypeError for a field of another type, ValueError for a number that is too large."""
+    """Raise TypeError for a field of another type, and ValueError for a number that is too large."""
     for name in names:
         if type(fields[name]) is not kind:
             raise TypeError(f"{name} is {fields[name]!r:.60}, which is no {_KINDS[kind]}")
@@ -461,7 +468,7 @@ def _machine(*values: Any) -> BilledMachine:
 
 @lru_cache(maxsize=1024)
 def _zone(name: Any) -> str:
-    """The checked name of a time zone; TypeError for any other text, such as a path to another file."""
+    """The checked name of a time zone. Raises TypeError for any other text, such as a path to another file."""
     try:
         return ZoneInfo(name).key
     except (ZoneInfoNotFoundError, OSError, ValueError, TypeError) as error:
@@ -470,7 +477,7 @@ def _zone(name: Any) -> str:
 
 _instant: Final = lru_cache(maxsize=1024)(parse_instant)
 _price: Final = lru_cache(maxsize=1024)(Money.parse)
-"""Caches, because adjacent rows often have the same values, and parsing takes half of a row's time."""
+"""Caches. Adjacent rows often have the same values, and without caches parsing would take half of a row's time."""
 
 
 def _payer(fields: Mapping[str, Any]) -> Payer:
@@ -495,10 +502,10 @@ def _payer(fields: Mapping[str, Any]) -> Payer:
 # is that of the rows in the budget's time zone. The name is the digest (SHA-256, 32 hexadecimal digits) of the content.
 # So writing a batch twice makes one file, and a changed or truncated file is detected.
 #
-# When a part is written again, it may move to the month before or after, because the budget's time zone changed or the
-# cloud reports another beginning. So, near the end of a month, a row is also written for the other month:
-# ``<budget>/moved-<year-month>`` has a row without cost for each part that is not in that month now. Older versions of
-# the part in that month then no longer count.
+# When a part is written again, it may move to the month before or after. Causes are a change of the budget's time zone,
+# and a cloud that reports another beginning. So near the end of a month a row is also written for the other month:
+# ``<budget>/moved-<year-month>`` has a row without cost for each part that is not in that month now. The older versions
+# of the part in that month then no longer count.
 
 
 _MONTH: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
@@ -512,11 +519,13 @@ _PACKET: Final = 16
 """Files that a thread reads in one task, because passing a result between threads costs as much as reading some files.
 """
 _KEPT_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of a month's files that are kept between the two passes over them. Further files are fetched twice."""
+"""Bytes of a month's files that are stored between the two passes over the files. Further files are fetched twice."""
 
 
 _MOVES: Final = 50 * 3_600.0
-"""Seconds by which a part may move: time zones differ by 26 hours, and a part's first row begins within a day of it."""
+"""Seconds by which a part may move. Time zones differ by up to 26 hours, and a part's first row begins within a day of
+the part.
+"""
 
 
 class DamagedRecord(RecordUnavailable):
@@ -537,16 +546,16 @@ class CostRecord:
     """The record at ``place``: a folder, ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``."""
 
     def __init__(self, place: str) -> None:
-        """RecordUnavailable if ``place`` is no valid location."""
+        """Raise RecordUnavailable if ``place`` is no valid location."""
         self._place = place.rstrip("/") or place
         self._files: RecordPlace = Bucket(place) if "://" in place else Folder(Path(place))
 
     async def write(self, rows: Sequence[CostRow]) -> None:
         """Write the rows, in one file for each budget and month. All rows of a part must be in the same call.
 
-        The rows that take a part out of another month are written first, so that no part ever counts twice. All rows
-        are on record when the method returns. RecordUnavailable if some rows are not on record. Some files may then
-        exist, and these rows, or later versions of their parts, must be written again.
+        The rows that move a part out of another month are written first, so that no part ever counts twice. All rows
+        are on record when the method returns. Raises RecordUnavailable if some rows are not on record. Some files may
+        exist even then. These rows, or later versions of their parts, must be written again.
         """
         batches: dict[tuple[str, str], list[CostRow]] = defaultdict(list)
         firsts: dict[PartKey, CostRow] = {}
@@ -563,7 +572,9 @@ class CostRecord:
             await asyncio.to_thread(self._files.write, f"{budget}/{folder}/{_digest(content)}{_SUFFIX}", content)
 
     def months(self) -> Mapping[str, Collection[str]]:
-        """The recorded months, such as ``2026-11``, by budget. RecordUnavailable if the record cannot be read."""
+        """The recorded months, such as ``2026-11``, by budget. Raises RecordUnavailable if the record cannot be
+        read.
+        """
         found = {budget: self._files.folders(budget) for budget in self._budgets()}
         return {
             budget: [month for month in months if _MONTH.fullmatch(month)]
@@ -575,8 +586,8 @@ class CostRecord:
         """The rows of these months (such as ``2026-11``) of all or the named budgets, in no particular order.
 
         Of each part of a rental, only the highest version is returned, once. Memory is needed for the keys of one
-        budget's month and for some files, but not for all rows. RecordUnavailable if the record cannot be read,
-        DamagedRecord for a damaged file.
+        budget's month and for some files, but not for all rows. Raises RecordUnavailable if the record cannot be read,
+        and DamagedRecord for a damaged file.
         """
         wanted = sorted(set(months))
         for budget in sorted(set(self._budgets() if budgets is None else budgets)):
@@ -584,21 +595,22 @@ class CostRecord:
                 yield from self._rows(f"{budget}/{month}", f"{budget}/{_MOVED}{month}")
 
     def report_files(self, budget: str) -> frozenset[str]:
-        """The names of the pages and marks about a budget. RecordUnavailable if the folder cannot be read."""
+        """The names of the pages and marks about a budget. Raises RecordUnavailable if the folder cannot be read."""
         names = self._files.files(f"{_REPORTS}/{budget}")
         return frozenset([name.rpartition("/")[2] for name in names])
 
     def write_report(self, budget: str, name: str, content: bytes) -> None:
-        """Write a page or a mark about a budget. RecordUnavailable if the page cannot be written."""
+        """Write a page or a mark about a budget. Raises RecordUnavailable if it cannot be written."""
         self._files.write(f"{_REPORTS}/{budget}/{name}", content)
 
     def _budgets(self) -> Sequence[str]:
         return [name for name in self._files.folders("") if _BUDGET.fullmatch(name)]
 
     def _rows(self, *folders: str) -> Iterator[CostRow]:
-        """The rows of a budget's month, in two passes: only the first pass shows which version of a part counts.
+        """The rows of a budget's month, in two passes over the files. The first pass finds out which version of a part
+        counts.
 
-        Files about parts that moved to another month have a version but no rows of this month.
+        Files about parts that moved to another month have versions but no rows of this month.
         """
         names = [name for folder in folders for name in self._files.files(folder) if name.endswith(_SUFFIX)]
         counts: dict[PartKey, tuple[Version, str]] = {}
@@ -660,8 +672,9 @@ class CostRecord:
                 raise self._damaged(name, number, str(error)) from error
 
     def _changed(self, name: str, content: bytes) -> DamagedRecord:
-        """The error for a file whose name is not its digest. The error names the first unreadable line, otherwise the
-        last line."""
+        """The error for a file whose name is not its digest. The error names the first unreadable line, or if all lines
+        can be read, the last line.
+        """
         lines = content.splitlines()
         for number, line in enumerate(lines, 1):
             try:
@@ -678,7 +691,7 @@ class CostRecord:
 
 
 _NONE: Final = (Version(-1, 0), "")
-"""The version of a part that was not seen yet, without a file."""
+"""The version of a part that no file has shown yet. It is lower than any other version."""
 
 
 def _named(name: str) -> str:
@@ -687,7 +700,7 @@ def _named(name: str) -> str:
 
 
 def _has_moved(name: str) -> bool:
-    """Whether a file only says that its parts are in another month."""
+    """Whether a file only says that its parts are now in another month."""
     return name.split("/")[-2].startswith(_MOVED)
 
 

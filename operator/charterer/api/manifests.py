@@ -1,4 +1,4 @@
-"""The Kubernetes objects that Charterer creates: pools of sets, rentals and events. Pure functions.
+"""The Kubernetes objects that Charterer creates: pools of sets, rentals and events. All functions are pure.
 
 The workload of a run (``charterer.workloads``) makes the objects of runs.
 """
@@ -32,13 +32,16 @@ from charterer.domain.snapshot import OperatorLimits
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant, format_instant
 
-# What the operator may do, as annotations on its Lease, for commands that plan without the operator.
+# The operator's limits and the kinds that it does not adopt, as annotations on its Lease. Commands that plan without
+# the operator read them.
 #
-# They are options of its process, so other processes cannot know them.
+# Both are options of the operator's process, so other processes cannot know them otherwise.
 
 
 def to_annotations(limits: OperatorLimits, not_adopted: frozenset[str]) -> Mapping[str, str]:
-    """The annotations for the limits and for the kinds that are not adopted; none for what is not limited."""
+    """The annotations for the limits and for the kinds that are not adopted. A limit that is not set has no
+    annotation.
+    """
     written = {
         ANNOTATION_MAX_NODES: None if limits.nodes is None else str(limits.nodes),
         ANNOTATION_MAX_HOURLY: None if limits.hourly is None else limits.hourly.decimal(),
@@ -134,7 +137,7 @@ def pool_of_set(name: PoolId, manifest: PoolManifest, pool_set: ObjectMeta) -> J
 
 @dataclass(frozen=True, slots=True)
 class EventSubject:
-    """The object that an event is about; ``namespace`` is empty if it has none."""
+    """The object that an event is about. ``namespace`` is empty if the object has none."""
 
     api_version: str
     kind: str

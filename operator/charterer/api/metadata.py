@@ -37,7 +37,7 @@ def connection_error(error: Exception) -> str:
     return str(cause) or type(cause).__name__
 
 
-# Comparison of statuses: numbers drift all the time, and not every drift is worth a write.
+# Comparison of statuses. Numbers change a little all the time, and not every change is worth a write.
 
 
 def differs_by(ratio: float, new: Any, old: Any, ignored: AbstractSet[str] = frozenset()) -> bool:
@@ -79,7 +79,7 @@ class Controller:
 class ObjectMeta:
     """The relevant part of metadata. The caller provides ``kind``, because items of a list have none.
 
-    ``deleted``: time of the deletion request plus the grace period, which only pods have; None without a deletion.
+    ``deleted``: time of the deletion request plus the grace period, which only pods have, or None without a deletion.
     """
 
     kind: str
@@ -141,7 +141,7 @@ def true_condition(status: Raw, kind: str) -> Raw | None:
 
 
 def controller_of(raw: Raw) -> Controller | None:
-    """The controlling owner of the object; None if it has none. The API server allows at most one."""
+    """The controlling owner of the object, or None if it has none. The API server allows at most one."""
     for owner in raw["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             group = str(owner.get("apiVersion", "")).rpartition("/")[0]
@@ -177,7 +177,7 @@ def thousandths(quantity: object) -> int:
 
 
 def _quantity(quantity: object) -> Decimal | None:
-    """The value of a Kubernetes quantity; None if it is none, below 0, or above the largest allowed one."""
+    """The value of a Kubernetes quantity, or None if it is none, below 0, or above the largest allowed one."""
     text = str(quantity)
     digits = text.rstrip("numkKMGTPEi")
     try:
@@ -198,7 +198,7 @@ class _Conditions(ApiModel):
 
 
 def conditions(status: Raw) -> tuple[Condition, ...]:
-    """The conditions in a status of any of Charterer's kinds; none if they cannot be read."""
+    """The conditions in a status of any of Charterer's kinds. If they cannot be read, there are none."""
     try:
         return _Conditions.model_validate(status).conditions
     except ValidationError:

@@ -57,9 +57,10 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 CATEGORY: Final = "charterer"
 UNSEEN_GENERATION: Final = -1
-"""``status.observedGeneration`` of an object whose status nobody has written yet. The API server fills it in.
+"""``status.observedGeneration`` of an object whose status nobody has written yet. The API server sets the field to this
+value.
 
-The value keeps clients that wait by kstatus' rules from considering a new object to be current.
+With this value, clients that follow kstatus' rules do not consider a new object to be current.
 """
 
 LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
@@ -67,12 +68,14 @@ LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RUN: Final = f"{GROUP}/run"
 LABEL_POOL: Final = f"{GROUP}/pool"
 LABEL_POOL_SET: Final = f"{GROUP}/pool-set"
-"""On a GPUPool, for people: its GPUPoolSet. The owner reference decides."""
+"""The GPUPoolSet of a GPUPool, as a label for people. Charterer decides by the owner reference."""
 LABEL_BUDGET: Final = f"{GROUP}/budget"
 LABEL_ORDER: Final = f"{GROUP}/order"
-"""On a NodeClaim: its order."""
+"""The order for which a NodeClaim was created, on the NodeClaim."""
 LABEL_RENTAL: Final = f"{GROUP}/rental"
-"""On a NodeClaim and its Node, for people: its GPURental, if the name is short enough for a label."""
+"""The GPURental of a NodeClaim, on the NodeClaim and its Node, for people. It is set if the name is short enough for a
+label.
+"""
 LABEL_CORDONED: Final = f"{GROUP}/cordoned-for"
 """On a Node: the uid of the GPURental for whose end the Node was cordoned. Another machine may later have its name."""
 LABEL_PROFILE: Final = f"{GROUP}/profile"

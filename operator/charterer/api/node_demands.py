@@ -30,9 +30,9 @@ _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "L
 _NOWHERE: Final[Term] = (Requirement(NODE_NAME, "In"),)
 """The requirement of a node affinity whose terms are all empty: no node meets it."""
 _MOST: Final = 64
-"""Maximum labels of a selector, terms, requirements of a term, and volumes that are read.
+"""Most labels of a selector, terms, requirements of a term, and volumes that are read.
 
-A selector or an affinity with more is left to the scheduler.
+A selector or an affinity with more of them is left to the scheduler.
 """
 _AFFINITY: Final = "affinity.nodeAffinity"
 _CLAIM: Final = "persistentVolumeClaim"
@@ -92,19 +92,23 @@ def node_demands(template: Mapping[str, Any], resource: str = GPU_RESOURCE) -> N
 
 @lru_cache(maxsize=4096)
 def _same(demands: NodeDemands) -> NodeDemands:
-    """The same object for equal demands, because most templates of a cluster have equal ones."""
+    """An equal object that exists already, if there is one, because most templates of a cluster have equal demands."""
     return demands
 
 
 def volume_terms(volume: Mapping[str, Any], claim: str) -> tuple[Term, ...]:
-    """The node terms of a PersistentVolume. A node must meet one to attach the volume; empty: any node can."""
+    """The node terms of a PersistentVolume. A node must meet one of the terms to attach the volume. If there are none,
+    any node can.
+    """
     required = _mapping(_mapping(_mapping(volume.get("spec")).get("nodeAffinity")).get("required"))
     terms = [_term(each) for each in _list(required.get("nodeSelectorTerms"))[:_MOST]]
     return _for_volume([term for term in terms if term is not None], f"PersistentVolumeClaim {claim}")
 
 
 def class_terms(storage_class: Mapping[str, Any], name: str) -> tuple[Term, ...]:
-    """The node terms of a StorageClass. A node must meet one to get a volume; empty: any node can."""
+    """The node terms of a StorageClass. A node must meet one of the terms to get a volume. If there are none, any node
+    can.
+    """
     terms = []
     for allowed in _list(storage_class.get("allowedTopologies"))[:_MOST]:
         of_labels = [_mapping(each) for each in _list(_mapping(allowed).get("matchLabelExpressions"))[:_MOST]]
@@ -119,13 +123,13 @@ def _for_volume(terms: Iterable[Term], volume: str) -> tuple[Term, ...]:
 
 
 def _class_of(volume: Mapping[str, Any]) -> str:
-    """The StorageClass of a generic ephemeral volume; empty if it is none, or names none."""
+    """The StorageClass of a generic ephemeral volume, or an empty text if it is none, or names none."""
     made = _mapping(_mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
     return str(_mapping(made.get("spec")).get("storageClassName") or "")
 
 
 def _term(raw: object) -> Term | None:
-    """The requirements of a term; None for a term without any, which matches no node and does not count."""
+    """The requirements of a term. None for a term without requirements, which matches no node and does not count."""
     term = _mapping(raw)
     expressions, fields = _list(term.get("matchExpressions")), _list(term.get("matchFields"))
     found = [_requirement(each) for each in expressions[:_MOST]]
@@ -153,7 +157,9 @@ def _toleration(raw: object) -> Toleration:
 
 
 def _unread(spec: Mapping[str, Any], affinity: Mapping[str, Any]) -> Iterator[str]:
-    """Unread fields with which the scheduler may refuse a node that meets all others."""
+    """The fields that Charterer does not read, and by which the scheduler may refuse a node that meets all other
+    requirements.
+    """
     for field in ("podAffinity", "podAntiAffinity"):
         if _mapping(affinity.get(field)).get("requiredDuringSchedulingIgnoredDuringExecution"):
             yield f"affinity.{field}"
@@ -214,7 +220,7 @@ def _most(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 
 
 def node_traits(name: str, labels: Mapping[str, str], taints: Iterable[NodeTaint], allocatable: Raw) -> NodeTraits:
-    """Properties of a Node that other nodes of its pool may share. Equal properties give the same object."""
+    """The properties of a Node that other nodes of its pool may share. Equal properties give the same object."""
     shared = {
         key: value for key, value in labels.items() if not key.startswith(_OWN_LABELS) and not (name and name in value)
     }

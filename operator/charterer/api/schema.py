@@ -58,7 +58,7 @@ def _section(kind: ResourceKind, crd: Json, listed: dict[str, tuple[str, str]]) 
 
 
 def _children(schema: Json, path: str) -> Iterator[tuple[str, Json, bool]]:
-    """Path, schema and required flag of every field directly below."""
+    """Path, schema and required flag of every field directly below this schema."""
     item = schema.get("items")
     if item is not None:
         yield from _children(item, f"{path}[]")
@@ -68,9 +68,9 @@ def _children(schema: Json, path: str) -> Iterator[tuple[str, Json, bool]]:
 
 
 def _rows(schema: Json, path: str, kind: ResourceKind, listed: dict[str, tuple[str, str]]) -> Iterator[str]:
-    """The rows of all fields below.
+    """The rows of all fields below this schema.
 
-    ``listed``: by the fields of a schema, the kind and path at which they are listed.
+    ``listed``: the schemas that have rows already, each by its fields. The value is the kind and path of those rows.
     """
     for name, child, required in _children(schema, path):
         default = "**required**" if required else _default(child)
@@ -122,7 +122,7 @@ def crd(kind: ResourceKind) -> Json:
     """The CustomResourceDefinition of a kind."""
     spec = structural(kind.spec, defaults=True)
     status = structural(kind.status, defaults=False)
-    status.pop("required", None)  # two field managers write the status, each its own part
+    status.pop("required", None)  # two field managers write the status, and each sends only its own part
     if "observedGeneration" in status["properties"]:
         status["properties"]["observedGeneration"]["default"] = UNSEEN_GENERATION
         status["default"] = {}

@@ -1,7 +1,7 @@
 """The pod template of a TrainingJob: its schema, and the refusal of templates from which no run can be made.
 
-Charterer places pods and counts their GPUs. A template that evades this, such as by naming a node, is refused: by the
-API server if a rule can express it, and always by ``template_problem``.
+Charterer places pods and counts their GPUs. A template that evades this is refused, for example if it names a node. The
+API server refuses it if a rule can express the fault, and ``template_problem`` always does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from charterer.sentences import names, nearest
 DEFAULT_GRACE_SECONDS: Final = 30
 """Kubernetes' default of terminationGracePeriodSeconds."""
 _LONGEST_GRACE_SECONDS: Final = 86_400
-"""A day. Money is reserved for the time that a job may take to stop, so this time needs a bound."""
+"""A day, in seconds. Money is reserved for the time that a job may take to stop, so this time needs a limit."""
 MOST_GPUS: Final = 100_000
 """Maximum GPUs of a job: the size of the largest clusters."""
 _TEMPLATE_BYTES: Final = 256 * 1024
@@ -58,7 +58,9 @@ _OWN_VARIABLES: Final = frozenset(
 _NOT_IN_PLACE: Final = frozenset(
     {"PET_NNODES", "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN", "KUBEFLOW_TRAINER_SERVER_CA_CERT"}
 )
-"""Variables that Charterer sets (``workloads.workload``): in every job, and in a job that is not resized in place."""
+"""Variables that Charterer sets (``workloads.workload``). The first set of variables is for every job, the second for
+jobs that are not resized in place.
+"""
 _PREFIX: Final = "CHARTERER_"
 CHARTERERS_VARIABLES: Final = (
     *sorted(name for name in _OWN_VARIABLES if name.startswith(_PREFIX)),
@@ -177,7 +179,7 @@ def _bad_annotation(template: Mapping[str, Any]) -> str:
 
 
 def _unknown_words(template: Mapping[str, Any]) -> str:
-    """A fault for keys of Charterer's group that it does not read in a template."""
+    """A fault that names the keys of Charterer's group that Charterer does not read in a template."""
     metadata = template.get("metadata")
     for part in ("labels", "annotations"):
         entries = metadata.get(part) if isinstance(metadata, Mapping) else None
@@ -221,16 +223,19 @@ def _filled(value: Any) -> Any:
 
 
 def wrong_variables(template: Mapping[str, Any], also: Sequence[str], in_place: bool | None) -> str:
-    """Faults of the template's variables and of its variants' (``also``: their names); empty without any.
+    """Faults of the template's variables and of its variants' variables (``also``: their names). Empty if there are
+    none.
 
-    ``in_place``: whether the job is resized in place; None if Charterer sets no variables of its own.
+    ``in_place``: whether the job is resized in place. None if Charterer sets no variables of its own in the job's pods.
     """
     misleading = "" if in_place is None else misleading_variables(template, in_place=in_place)
     return "; ".join(told for told in (unknown_variables(template, also), misleading) if told)
 
 
 def unknown_variables(template: Mapping[str, Any], also: Sequence[str]) -> str:
-    """Variables with Charterer's prefix that nobody reads; empty without any. ``also``: variables of variants."""
+    """A fault that names variables with Charterer's prefix that nobody reads. Empty if there are none. ``also``:
+    variables of variants.
+    """
     spec = template.get("spec") or {}
     containers = [each for part in ("containers", "initContainers") for each in spec.get(part) or ()]
     listed = {*also, *(str(entry.get("name")) for container in containers for entry in _variables(container))}
@@ -246,9 +251,9 @@ def _variables(container: object) -> Sequence[Mapping[str, Any]]:
 
 
 def misleading_variables(template: Mapping[str, Any], *, in_place: bool) -> str:
-    """Misleading variables of the trainer's container, with the remedy; empty without any.
+    """A sentence on misleading variables of the trainer's container, with the remedy. Empty if there are none.
 
-    A value from another source is not reported, because it may be right at every width.
+    A variable whose value comes from another source is not reported, because the value may be right at every width.
     """
     containers = (template.get("spec") or {}).get("containers") or [{}]
     listed = _variables(containers[0])
@@ -290,7 +295,7 @@ def trainer_gpus(template: Mapping[str, Any], resource: str = "") -> int:
 
 
 def grace_seconds(template: Mapping[str, Any]) -> int:
-    """Seconds that the pods may take to stop; the default if the declared value cannot be used."""
+    """Seconds that the pods may take to stop. If the declared value cannot be used, Kubernetes' default."""
     declared: object = (template.get("spec") or {}).get("terminationGracePeriodSeconds")
     return declared if _is_grace(declared) else DEFAULT_GRACE_SECONDS
 
@@ -300,7 +305,7 @@ def _is_grace(declared: object) -> TypeGuard[int]:
 
 
 def _bad_placement(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Faults of fields by which a pod would evade its placement, its scheduler or the price of its devices."""
+    """Faults of fields by which a pod would evade its placement, its scheduler, or the price of its devices."""
     if spec.get("nodeName"):
         yield _said("nodeName", spec["nodeName"], _NO_NODE)
     if spec.get("schedulerName") not in (None, "", _DEFAULT_SCHEDULER):

@@ -1,7 +1,7 @@
-"""The operator's process: its settings, the parts of every replica (process) and those of the leader (leader).
+"""The operator's process: its settings, the parts that every replica runs (process) and the parts that the leader runs
+(leader).
 
-The package has only wiring, threads and signals. The package decides nothing, and writes only the operator's own
-objects.
+The package has only wiring, threads and signals. It decides nothing, and writes only the operator's own objects.
 """
 
 from charterer.app.process import run

@@ -22,13 +22,16 @@ _log = logging.getLogger(__name__)
 
 _SECRET = "charterer-progress-tls"
 _RENEWAL_CHECK_SECONDS = 86_400.0
-"""Seconds between two checks whether a renewal is due. A renewal is due weeks before the certificate expires."""
+"""Seconds between two checks whether the certificate must be renewed. A renewal is due weeks before the certificate
+expires.
+"""
 _RETRY_SECONDS = 600.0
-"""Seconds until the next check after a failed one."""
+"""Seconds from a failed check to the next check."""
 
 
 async def progress_certificate(client: Client, settings: Settings) -> TlsMaterial:
-    """The certificate in the Secret, created or renewed if necessary, or in the files of a mounted Secret.
+    """The certificate in the Secret, created or renewed if necessary. If the settings name a folder, the certificate in
+    its files.
 
     Raises ApiError, UnusableSecret and RuntimeError.
     """
@@ -39,7 +42,7 @@ async def progress_certificate(client: Client, settings: Settings) -> TlsMateria
 
 
 async def unshared_certificate(settings: Settings) -> TlsMaterial:
-    """A certificate for this process alone, for a dry run, which serves no pods."""
+    """A certificate for this process alone. A dry run uses it, because it serves no pods."""
 
     async def nothing() -> None:
         return None
@@ -58,10 +61,11 @@ def _names(settings: Settings) -> tuple[str, ...]:
 
 
 async def keep_renewed(client: Client, settings: Settings, context: ssl.SSLContext, ca_pem: str) -> NoReturn:
-    """Renew the certificate in time and serve the new one, until cancelled.
+    """Renew the certificate in time and serve the new certificate, until cancelled.
 
-    ``ca_pem``: the CA certificate that this process gives to pods. If another CA signed the Secret's certificate, as
-    after a deletion of the Secret, the former certificate stays in service, because no pod would accept the new one.
+    ``ca_pem``: the CA certificate that this process gives to pods. If the Secret was deleted, for example, another CA
+    may have signed the certificate in it. The former certificate then stays in service, because no pod would accept the
+    new one.
     """
     where = settings.progress_certificate or f"Secret {_SECRET}"
     pause = _RENEWAL_CHECK_SECONDS
@@ -93,7 +97,7 @@ class _CertificateSecret:
         self._path = SECRETS.one(_SECRET, namespace)
 
     async def load(self) -> StoredSecret | None:
-        """The Secret's content; None if there is no such Secret."""
+        """The Secret's content, or None if there is no such Secret."""
         try:
             raw = await self._client.get(self._path)
         except NotFound:

@@ -98,7 +98,7 @@ _FAILURES: Final[Mapping[type[ApiError], CallFailure]] = {
 }
 
 _LOOSENESS: Final = round((TIMEOUT + 1) * 1e6)
-"""Microseconds by which a Date header may be behind: it has whole seconds, and the answer travels for a while."""
+"""Microseconds by which a Date header may be late: the header has whole seconds, and the answer travels for a while."""
 
 
 class ClusterObjects:
@@ -110,7 +110,7 @@ class ClusterObjects:
         """Lower bound in microseconds of the API server's clock minus the event loop's clock."""
 
     async def get(self, path: str) -> Json | None:
-        """One object; None if there is no object of that name or no such kind."""
+        """One object, or None if there is no object of that name or no such kind."""
         with _classified("get", path):
             try:
                 return await self._client.get(path)
@@ -134,7 +134,7 @@ class ClusterObjects:
             return True
 
     async def keep_by(self, path: str, resource_version: str, finalizers: Sequence[str]) -> str | None:
-        """Set an object's finalizers. Returns its new resourceVersion; None if it has changed since or is gone."""
+        """Set an object's finalizers. Returns its new resourceVersion, or None if it has changed since or is gone."""
         body = {"metadata": {"resourceVersion": resource_version, "finalizers": list(finalizers)}}
         with _classified("patch", path):
             try:
@@ -144,9 +144,9 @@ class ClusterObjects:
             return str(changed["metadata"]["resourceVersion"])
 
     async def delete(self, path: str, *, uid: str, resource_version: str = "") -> bool:
-        """Delete the object if uid and, if given, resourceVersion are the same.
+        """Delete the object if it has this uid and, if given, this resourceVersion.
 
-        Returns False if not, or if it is gone.
+        Returns False if the object differs in either, or is gone.
         """
         with _classified("delete", path):
             try:
@@ -158,8 +158,8 @@ class ClusterObjects:
     def _at(self, clock: float) -> Instant:
         """The API server's time at which the event loop's clock shows ``clock``.
 
-        The result goes back only if that clock does. The Date header has whole seconds. So each answer is a lower bound
-        of the difference of the clocks, and the largest bound counts.
+        The result goes back only if the API server's clock does. The Date header has whole seconds. So each answer
+        gives a lower bound of the difference of the two clocks, and the largest bound is used.
         """
         if self._client.date is None:
             return Instant(time.time_ns() // 1_000)
@@ -180,7 +180,7 @@ def _classified(call: str, path: str) -> Iterator[None]:
         raise ObjectsError(failure, f"{call} {path}", error.message, retry_after) from error
 
 
-# Repetition of a request that the process needs before it can begin.
+# Repeating a request whose answer the process needs before it can begin.
 
 
 T = TypeVar("T")
@@ -202,10 +202,10 @@ async def until_answered(what: str, ask: Callable[[], Awaitable[T]]) -> T:
 
 
 _COLLECTION_THRESHOLD = 100_000
-"""Number of new objects before Python's cyclic garbage collection runs. There is little garbage in cycles.
+"""Number of new objects after which Python's cyclic garbage collector runs. Little garbage is in cycles.
 
-A plan of ten thousand jobs makes half as many objects. With Python's default of 700, every third plan would walk
-through all stored objects and take twice as long.
+A plan of ten thousand jobs makes half as many objects as this number. With Python's default of 700, every third plan
+would walk through all stored objects and take twice as long.
 """
 
 
@@ -326,13 +326,14 @@ class Leader:
         self.loop = Loop(self._observe, self._now, executor, publisher, self._awake, in_flight, settings.timing, span)
 
     async def start(self, stack: AsyncExitStack) -> None:
-        """Read the state that the cluster and the profiles hold. Everything that must be closed goes onto the stack.
+        """Read the state that the cluster and the profiles hold. Everything that must be closed is put onto the stack.
 
-        A former leader cannot write any more, so this list is newer than its last write.
+        A former leader can no longer write, so what is read is newer than its last write.
         """
         stack.push_async_callback(self._accounts.close)
         await until_answered("the list of the cluster", self.resync.once)
-        gc.freeze()  # the listed objects live long: walking through them at each collection would slow plans by a third
+        # the listed objects live long; if each collection walked through them, plans would take a third longer
+        gc.freeze()
         gc.set_threshold(_COLLECTION_THRESHOLD)
         stack.push_async_callback(self._recorder.flush)
         await until_answered("the list of SpeedupProfiles", self._profiles.restore)
@@ -341,7 +342,7 @@ class Leader:
     async def run(self, stack: AsyncExitStack, serving: Callable[[], None] | None) -> None:
         """Serve progress, then run all parts until cancelled. ``serving`` is called once pods can be served.
 
-        ``serving`` None: another process serves the pods.
+        If ``serving`` is None, another process serves the pods, and this one does not.
         """
         context = None if serving is None else await self._serve_progress(stack)
         if serving is not None:
@@ -394,7 +395,8 @@ class Leader:
         return snapshot
 
     async def _stopped(self) -> Stop | None:
-        """The stop that an annotation of the operator's own Namespace requests now; None without one.
+        """The stop that an annotation of the operator's own Namespace requests now, or None if there is no such
+        annotation.
 
         Raises ApiError.
         """

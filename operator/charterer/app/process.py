@@ -1,7 +1,8 @@
-"""One replica: its threads, the gain and loss of leadership, and the orderly end.
+"""One replica: its threads, how it gains and loses leadership, and how it ends.
 
-Threads: the main event loop (plan, mutations, servers), kopf's watch with its own event loop, and two of the Lease. A
-standby keeps its store current and serves health. Only the leader plans, serves progress and writes.
+There are four threads: the main event loop (plan, mutations, servers), kopf's watch with its own event loop, and two
+threads of the Lease. A standby keeps its store current and serves health. Only the leader plans, serves progress and
+writes.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ from charterer.server.tls import TlsMaterial
 from charterer.spans import Span
 from charterer.workloads import ALL_KINDS
 
-# The dry run: each mutation is logged once, with its object and content, and none is sent.
+# The dry run. Each mutation is logged once, with its object and content, and no mutation is sent.
 
 
 _log = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 100_000
-"""Number of logged mutations in memory, so that a repeated one is logged once."""
+"""Number of logged mutations that are stored, so that a repeated mutation is logged only once."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _REVIEWS: Final = ("tokenreviews", "selfsubjectaccessreviews")
-"""Resources that are created only to query the API server."""
+"""Resources whose objects are created only to ask the API server something. A creation changes nothing."""
 _SECRET: Final = ("data", "stringData")
 """Fields of a Secret whose values are not logged."""
 _HIDDEN: Final = "(not logged)"
@@ -68,7 +69,7 @@ class DryRunLog:
         self._logged: OrderedDict[bytes, None] = OrderedDict()
 
     def withhold(self, method: str, path: str, body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> None:
-        """Log the mutation and raise Withheld. Review requests, which change nothing, pass."""
+        """Log the mutation and raise Withheld. A review request changes nothing, so it is sent."""
         if path.rpartition("/")[2] in _REVIEWS:
             return
         content = json.dumps(
@@ -127,7 +128,7 @@ class LeaderLabel:
         self._changed.set()
 
     async def run(self) -> NoReturn:
-        """Write the label whenever it should change, and retry until the write succeeds; until cancelled."""
+        """Write the label whenever it should change. Repeat a failed write until it succeeds. Runs until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -146,9 +147,11 @@ class LeaderLabel:
 
 
 _WATCH_LAG_SECONDS = 60.0
-"""Seconds by which the watch may lag behind the Lease's renewals before the liveness probe fails: several renewals."""
+"""Seconds by which the watch may lag behind the Lease's renewals before the liveness probe fails. This is several
+renewals.
+"""
 _LOOP_STALL_SECONDS = 60.0
-"""Seconds without a turn of the loop before the liveness probe fails: an idle loop turns every 15 seconds."""
+"""Seconds without a turn of the loop before the liveness probe fails. An idle loop takes a turn every 15 seconds."""
 
 
 async def run(
@@ -335,7 +338,8 @@ class _Replica:
 def _die(reason: str) -> None:
     """End the process at once, so that it is restarted.
 
-    Either it cannot see the cluster, or another replica may lead from now on and this one must send nothing more.
+    Either the process cannot see the cluster, or another replica may lead from now on. In the second case this process
+    must send nothing more.
     """
     _log.error("%s: ending at once", reason)
     logging.shutdown()

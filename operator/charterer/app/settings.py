@@ -16,12 +16,13 @@ from charterer.server.http import AGAIN_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings. Ports may be 0; the real ports are logged. ``kubeconfig`` None: the service account.
+    """The settings. A port may be 0 for any free port. The real port is logged. If ``kubeconfig`` is None, the service
+    account is used.
 
-    ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and send none, beside the leader. A
-    dry run does not record costs. ``progress_certificate``: the folder of a certificate that others make; None: the
-    operator makes its own. ``not_adopted``: kinds of teams' objects that are not adopted. ``report_seconds``: time
-    between two reports of a pod, 1 to 300.
+    ``metrics_port`` None: metrics are not served. ``dry_run``: this process logs all mutations and sends none, while
+    another process leads. A dry run does not record costs. ``progress_certificate``: the folder of a certificate that
+    others make. None: the operator makes its own certificate. ``not_adopted``: kinds of teams' objects that are not
+    adopted. ``report_seconds``: time between two reports of a pod, 1 to 300.
     """
 
     pod_name: str

@@ -1,4 +1,6 @@
-"""Traces by OpenTelemetry, which its own environment variables switch on; else nothing of it is imported."""
+"""Traces by OpenTelemetry. OpenTelemetry's own environment variables switch them on. Otherwise no module of it is
+imported.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,15 @@ _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_P
 
 
 class TracesUnavailable(Exception):
-    """Traces are asked for and cannot be sent; the message names the variable and says what to do."""
+    """Traces are requested and cannot be sent. The message names the variable and says what to do."""
 
 
 @contextmanager
 def traced(environment: Mapping[str, str]) -> Iterator[Span]:
-    """Yield what makes spans, and send the last of them at the end. Raises TracesUnavailable.
+    """Yield the function that makes spans, and send the last spans at the end. Raises TracesUnavailable.
 
-    Off unless a variable names an endpoint or an exporter. The SDK itself reads the other variables from the process'
-    environment, as those of sampling and batches.
+    No span is made unless a variable names an endpoint or an exporter. The SDK itself reads the other variables, such
+    as those of sampling and batches, from the process' environment.
     """
     if not _wanted(environment):
         yield no_span
@@ -52,7 +54,7 @@ def traced(environment: Mapping[str, str]) -> Iterator[Span]:
 
 
 def spans_by(provider: TracerProvider) -> Span:
-    """Return what makes spans of this provider."""
+    """Return the function that makes spans of this provider."""
     from opentelemetry.trace import SpanKind
 
     tracer = provider.get_tracer("charterer", __version__)

@@ -12,11 +12,11 @@ from charterer.domain.node_demands import place_labels
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
 
-# EC2's quotas of virtual CPUs for instances with GPUs, and what an instance takes of a quota.
+# EC2's quotas of virtual CPUs for instances with GPUs, and how much of a quota an instance uses.
 #
-# Sources of the quotas: the EC2 User Guide, "On-Demand Instance quotas" and "Spot Instance quotas"; of the codes:
-# ``aws service-quotas list-service-quotas --service-code ec2`` as quoted by many projects, and the table "EC2
-# quotas" of the AWS General Reference, whose links have them. P6 on spot is in no quota that is documented.
+# The quotas are described in the EC2 User Guide, "On-Demand Instance quotas" and "Spot Instance quotas". The codes come
+# from ``aws service-quotas list-service-quotas --service-code ec2``, as quoted by many projects, and from the links of
+# the table "EC2 quotas" of the AWS General Reference. No documented quota includes P6 on spot.
 
 
 _XLARGE_VCPUS: Final = 4
@@ -27,8 +27,8 @@ _SIZE: Final = re.compile(r"\.(\d*)xlarge$")
 class VcpuQuota:
     """A quota of virtual CPUs in a region.
 
-    ``group``: the part of its name that says which instance types count.
-    ``capacity``: how the instances are sold that count.
+    ``group``: the part of the quota's name that says which instance types count.
+    ``capacity``: how instances must be sold to count.
     ``families``: the instance types that count, as filters of EC2.
     """
 
@@ -39,7 +39,9 @@ class VcpuQuota:
     families: tuple[str, ...]
 
     def counts(self, instance_type: str, sold: str) -> bool:
-        """Whether an instance of that type, such as p5.48xlarge, counts if it is sold so. ``sold``: a CapacityType."""
+        """Whether an instance of that type, such as p5.48xlarge, counts if it is sold in that way. ``sold``: a
+        CapacityType.
+        """
         named = "." in instance_type and instance_type.startswith(tuple(each.rstrip("*") for each in self.families))
         return named and sold == self.capacity
 
@@ -57,33 +59,35 @@ QUOTAS: Final = (
 
 
 def quota_family(instance_type: str, sold: str) -> str:
-    """The name of the types that one quota counts together: its ``group``; without one the part before the dot."""
+    """The name of the types that one quota counts together. It is the quota's ``group``, or without a quota the part of
+    the type before the dot.
+    """
     groups = (quota.group for quota in QUOTAS if quota.counts(instance_type, sold))
     return next(groups, instance_type.split(".")[0])
 
 
 def _vcpus(instance_type: str) -> int | None:
-    """The number of virtual CPUs that an instance takes of a quota; None if its name does not say.
+    """The number of virtual CPUs of a quota that an instance uses, or None if the type's name does not say it.
 
-    An xlarge has 4, and an nxlarge has n times as many. That holds for all types with GPUs that EC2 lists with such a
-    size.
+    An xlarge has 4 virtual CPUs, and an nxlarge has n times as many. This is true for all types with GPUs that EC2
+    lists with such a size.
     """
     size = _SIZE.search(instance_type)
     return None if size is None else _XLARGE_VCPUS * int(size[1] or 1)
 
 
 def least_vcpus(instance_types: str) -> int | None:
-    """The least number of virtual CPUs of several types, named with commas between them; None if no name says it."""
+    """The least number of virtual CPUs among several types, named with commas between them. None if no name says it."""
     known = [vcpus for name in instance_types.split(",") if (vcpus := _vcpus(name)) is not None]
     return min(known, default=None)
 
 
 EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
-"""The label that the EBS driver gives nodes. Its older volumes request their zone by it."""
+"""The label that the EBS driver gives nodes. Older volumes of the driver require their zone by it."""
 
 
 class _AwsNodes(Cloud):
-    """The common part of both kinds of nodes."""
+    """The common part of fleets and groups."""
 
     __slots__ = ()
 
@@ -97,7 +101,7 @@ class _AwsNodes(Cloud):
 
     @property
     def account(self) -> str:
-        """The region and the role, because quotas and credentials belong to one region."""
+        """The region and the role: quotas and credentials belong to one region."""
         return f"{self.region} {self.assume_role}"
 
     @property
@@ -121,7 +125,7 @@ class _AwsNodes(Cloud):
         return place_labels(offering.zone.split(","), self.region, EBS_ZONE)
 
     def quota_units(self, offering: Offering) -> int:
-        """Number of virtual CPUs if the types' names say it, else of GPUs."""
+        """Number of virtual CPUs if the types' names say it, otherwise number of GPUs."""
         return least_vcpus(offering.instance_type) or offering.machine_gpus
 
 
@@ -132,10 +136,10 @@ class AwsFleet(_AwsNodes):
     ``version``: version of the template: a number, $Default or $Latest.
     ``subnets``: an instance is launched in any of them.
     ``instance_types``: types with equal GPUs.
-    ``gpu_type``: as in the label nvidia.com/gpu.product; empty if it is known from the types.
-    ``assume_role``: the role to act with; empty for the SDK's own credentials.
-    ``queue``: the URL of the SQS queue that gets the interruption warnings; empty for none.
-    ``abandon_seconds``: seconds without renewal after which an instance ends itself; None if it never does.
+    ``gpu_type``: as in the label nvidia.com/gpu.product, or empty if it is known from the types.
+    ``assume_role``: the role to act with, or empty for the SDK's own credentials.
+    ``queue``: the URL of the SQS queue that gets the interruption warnings, or empty for none.
+    ``abandon_seconds``: seconds without renewal after which an instance ends itself, or None if it never does.
     """
 
     region: str
@@ -156,7 +160,7 @@ class AwsFleet(_AwsNodes):
         return True
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """Every instance type in every zone; none in a reservation."""
+        """Every instance type in every zone. In a reservation there is no way."""
         return () if self.capacity_reservation else _AwsNodes.ways(self, offering, sold)
 
 
@@ -164,7 +168,7 @@ class AwsFleet(_AwsNodes):
 class AwsGroup(_AwsNodes):
     """Instances that are launched into an existing Auto Scaling group.
 
-    Its other fields mean the same as in AwsFleet.
+    The fields that AwsFleet has too mean the same.
     """
 
     region: str

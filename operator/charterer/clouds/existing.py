@@ -13,9 +13,10 @@ from charterer.domain.pool import CapacityType, Cloud, Offering
 
 @dataclass(frozen=True, slots=True)
 class ExistingNodes(Cloud):
-    """The Nodes that have all labels of ``selector``, for the jobs of ``budget``. Nobody launches or ends them.
+    """The Nodes that have all labels of ``selector``, for the jobs of ``budget``. Charterer neither launches nor ends
+    them.
 
-    ``gpu_type`` is empty and ``gpus`` 0 where nobody declared them: then the Nodes say it.
+    If nobody declared the GPUs, ``gpu_type`` is empty and ``gpus`` is 0. The Nodes then say what GPUs they have.
     """
 
     selector: tuple[tuple[str, str], ...]
@@ -25,7 +26,7 @@ class ExistingNodes(Cloud):
 
     @property
     def vendor(self) -> str:
-        """Whoever has put them there."""
+        """A word that stands for whoever has put the Nodes there."""
         return "existing"
 
     @property
@@ -35,27 +36,27 @@ class ExistingNodes(Cloud):
 
     @property
     def identity(self) -> Hashable:
-        """The same labels."""
+        """The labels. Two pools with the same labels mean the same Nodes."""
         return self.vendor, frozenset(self.selector)
 
     @property
     def rents(self) -> bool:
-        """They are there anyway."""
+        """False, because the Nodes are in the cluster anyway."""
         return False
 
     @property
     def selected_by(self) -> str:
-        """The labels as ``kubectl -l`` takes them."""
+        """The labels in the form that ``kubectl -l`` accepts."""
         return ",".join([f"{key}={value}" for key, value in self.selector])
 
     def node_labels(self, offering: Offering, sold: CapacityType) -> Mapping[str, str]:
-        """The labels by which they are selected."""
+        """The labels by which the Nodes are selected."""
         return dict(self.selector)
 
     def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
-        """The zones that they name, if they name any."""
+        """The labels of the zones that the Nodes name, if they name any."""
         return place_labels(offering.zone.split(","), "") if offering.zone else {}
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """None."""
+        """None, because nothing is launched."""
         return ()

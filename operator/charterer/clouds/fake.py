@@ -25,7 +25,7 @@ class FakeGroup(Cloud):
 
     @property
     def account(self) -> str:
-        """The endpoint in a canonical form: without case, default port, or slash at its end."""
+        """The endpoint in a canonical form: in lower case, without a default port, and without a slash at its end."""
         try:
             url = urlsplit(self.endpoint)
             port = url.port or {"http": 80, "https": 443}.get(url.scheme)
@@ -39,7 +39,7 @@ class FakeGroup(Cloud):
         return self.vendor, self.account, self.group
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """One way for its GPU type: each group has its own stock, and a GPU type has one quota."""
+        """One way, for the group's GPU type. Each group has its own stock, and each GPU type has one quota."""
         return (of_gpu_type(whole_type(offering.gpu_type)),)
 
 

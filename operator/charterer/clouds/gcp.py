@@ -13,14 +13,14 @@ from charterer.gpu_types.accelerators import ON_SPOT_ONLY, QUOTAS, accelerator_o
 
 # The quotas that count the GPUs of Compute Engine.
 #
-# The on-demand quotas of newer GPUs are one metric with a dimension for each family, which the Compute Engine API does
-# not show ("Allocation quotas", https://cloud.google.com/compute/resource-usage).
+# The on-demand quotas of newer GPUs are one metric with a dimension for each family. The Compute Engine API does not
+# show these dimensions ("Allocation quotas", https://cloud.google.com/compute/resource-usage).
 
 
 def quota_family(instance_type: str) -> str:
-    """The accelerator type, by which quotas count; the machine family if it is not known.
+    """The accelerator type, by which quotas count. If it is not known, the machine family.
 
-    For example it is nvidia-l4 for g2-standard-4 and for n1-standard-8+nvidia-l4.
+    The accelerator type is nvidia-l4 for g2-standard-4 and for n1-standard-8+nvidia-l4, for example.
     """
     _, attached, accelerator = instance_type.partition("+")
     if attached:
@@ -29,7 +29,7 @@ def quota_family(instance_type: str) -> str:
 
 
 def quota_metric(accelerator: str, *, spot: bool) -> str:
-    """The quota that counts an accelerator type; empty if the API does not show it."""
+    """The quota that counts an accelerator type. Empty if the API does not show the quota."""
     metric = QUOTAS.get(accelerator, "")
     if spot:
         return f"PREEMPTIBLE_{metric}" if metric else ""
@@ -37,11 +37,11 @@ def quota_metric(accelerator: str, *, spot: bool) -> str:
 
 
 _DISK_ZONE: Final = "topology.gke.io/zone"
-"""The label that the driver of persistent disks gives nodes. Its volumes request their zone by it."""
+"""The label that the driver of persistent disks gives nodes. The driver's volumes require their zone by it."""
 
 
 class _GcpNodes(Cloud):
-    """The common part of both kinds of nodes."""
+    """The common part of groups and templates."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ class _GcpNodes(Cloud):
 
     @property
     def account(self) -> str:
-        """The project, because rights and quotas belong to one project."""
+        """The project: rights and quotas belong to one project."""
         return self.project
 
     @property
@@ -86,9 +86,10 @@ class _GcpNodes(Cloud):
 class GcpGroup(_GcpNodes):
     """Instances of an existing zonal managed instance group, each made by its name.
 
-    ``gpu_type``: as in the label nvidia.com/gpu.product; empty if it is known from the machine type.
-    ``run_seconds``: seconds for which nodes run. They are then ordered by resize requests (flex-start), all of an ask
-    or none. If it is None, nodes are made at once and run until they are ended.
+    ``gpu_type``: as in the label nvidia.com/gpu.product. Empty if it is known from the machine type.
+    ``run_seconds``: seconds for which nodes run. Nodes are then ordered by resize requests (flex-start), and the group
+    makes either all nodes of a request or none. If ``run_seconds`` is None, nodes are made at once and run until they
+    are ended.
     """
 
     project: str
@@ -100,13 +101,14 @@ class GcpGroup(_GcpNodes):
 
 @dataclass(frozen=True, slots=True)
 class GcpTemplate(_GcpNodes):
-    """Instances in no group that bulkInsert makes from an instance template, all of an ask or none.
+    """Instances that bulkInsert makes from an instance template and that are in no group. Either all nodes of a request
+    are made or none.
 
-    ``template``: the name of a global template, or ``REGION/NAME`` of a regional one.
-    ``reservation``: the only reservation in which they are made; empty if the template decides.
-    ``run_seconds``: seconds after which Google Cloud deletes a node; None if it never does.
+    ``template``: the name of a global template, or ``REGION/NAME`` of a regional template.
+    ``reservation``: the only reservation in which the instances are made. Empty if the template decides.
+    ``run_seconds``: seconds after which Google Cloud deletes a node, or None if it never does.
 
-    Its other fields mean the same as in GcpGroup.
+    The fields that GcpGroup has too mean the same.
     """
 
     project: str
@@ -122,7 +124,7 @@ class GcpTemplate(_GcpNodes):
         return True
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """The machine type in the zone; no way in a reservation."""
+        """The machine type in the zone. In a reservation there is no way."""
         return () if self.reservation else _GcpNodes.ways(self, offering, sold)
 
 

@@ -14,16 +14,17 @@ from charterer.domain.pool import CapacityType, Cloud, Offering
 from charterer.gpu_types.accelerators import ec2_name
 
 _EC2: Final = "karpenter.k8s.aws"
-"""The group of EC2's node classes, and the prefix of the labels that their nodes get."""
+"""The API group of EC2's node classes, and the prefix of the labels that their nodes get."""
 _EC2_FAMILY: Final = re.compile(r"([a-z]+)([0-9]+)[a-z0-9-]*")
 _EC2_REGION: Final = re.compile(r"[a-z]+(?:-[a-z]+)+-[0-9]+")
-"""The beginning of the name of an EC2 zone, which is the name of its region."""
+"""The pattern for the name of a region of EC2, with which the names of its zones begin."""
 
 
 def _ec2_name(gpu_type: str) -> str:
     """EC2's name of a GPU, in the form of Karpenter's node labels, such as rtx-pro-server-6000.
 
-    For a GPU that is not in the table it is the model in the label, such as that of ``NVIDIA-A100-SXM4-80GB``.
+    If the table does not have the GPU, the name is the model in the GPU's label, such as that of
+    ``NVIDIA-A100-SXM4-80GB``.
     """
     if name := ec2_name(gpu_type):
         return name.lower().replace(" ", "-")
@@ -35,9 +36,9 @@ class NodeClaims(Cloud):
     """Nodes that Karpenter launches in the operator's own cluster, with a NodeClaim for each.
 
     ``class_group``, ``class_kind``, ``class_name``: the node class.
-    ``gpu_type``, ``gpus``: type and number of the GPUs; empty and 0 if nobody declared them.
-    ``price_metrics``: the URL of Karpenter's metrics; empty if only the user knows the price.
-    ``abandon_seconds``: seconds after its request when a node ends itself; None if it never does.
+    ``gpu_type``, ``gpus``: type and number of the GPUs. If nobody declared them, empty and 0.
+    ``price_metrics``: the URL of Karpenter's metrics. Empty if only the user knows the price.
+    ``abandon_seconds``: seconds from the request for a node until the node ends itself. None if it never does.
     ``billing_minimum_seconds``: the least seconds that the cloud bills.
     """
 
@@ -60,7 +61,7 @@ class NodeClaims(Cloud):
 
     @property
     def account(self) -> str:
-        """The empty name, because a cluster has only one Karpenter."""
+        """An empty name: a cluster has only one Karpenter, so no name is needed."""
         return ""
 
     @property
@@ -90,7 +91,7 @@ class NodeClaims(Cloud):
         return {**capacity, **{f"{_EC2}/{word}": value for word, value in words.items()}}
 
     def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
-        """The labels of the zone; on EC2 also those of the region and of the EBS driver."""
+        """The labels of the zone. On EC2 also the labels of the region and of the EBS driver."""
         region = _EC2_REGION.match(self.zone)
         if self.class_group != _EC2 or region is None:
             return place_labels((self.zone,), "")
@@ -103,11 +104,13 @@ class NodeClaims(Cloud):
     def way(self, sold: CapacityType) -> LaunchWay:
         """The way to launch a claim.
 
-        Its family is a quota on EC2 and the instance type elsewhere: Karpenter shows no quota.
+        Karpenter shows no quota. So the family is the quota's group on EC2, and the instance type elsewhere.
         """
         family = quota_family(self.instance_type, sold)
         return LaunchWay(self.instance_type, sold.value, self.zone, family, account=self.class_name)
 
     def quota_units(self, offering: Offering) -> int:
-        """Number of virtual CPUs if the type's name says it, as EC2's do, else of GPUs."""
+        """Number of virtual CPUs if the type's name says it, as the names of EC2's types do. Otherwise number of
+        GPUs.
+        """
         return least_vcpus(offering.instance_type) or offering.machine_gpus

@@ -1,4 +1,6 @@
-"""The client of the API server: JSON in, JSON out, a total time-out for each call, classified errors."""
+"""The client of the API server. It sends and returns JSON, limits the total time of each call, and classifies
+errors.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ TIMEOUT: Final = 10.0
 PAGE: Final = 250
 """Objects in one page of a list. Decoding a page blocks the event loop for about 20 ms."""
 MIN_LEADERSHIP: Final = 1.0
-"""A mutation is sent only if this process leads for at least this many seconds more: a usual answer arrives in time."""
+"""A mutation is sent only if this process leads for at least this many seconds more. A usual answer arrives within
+them.
+"""
 _LIST_ATTEMPTS: Final = 3
 
 _VERBS: Final = {"POST": "create", "PUT": "update"}
@@ -74,9 +78,9 @@ class Client:
     a 401, which changes nothing, it reads the token again and repeats the call once.
 
     ``fence`` returns the seconds for which this process still holds the Lease (``Lease.remaining``). A mutation times
-    out before they end. A mutation for which too few seconds are left is not sent (Fenced). ``wrote`` is called after
-    every successful mutation except dry runs, with the verb, such as patch, and the resource, such as
-    trainingjobs/status. ``withhold`` is called before a mutation is sent, with method, path and body; it raises an
+    out before these seconds end. If too few seconds are left for a mutation, it is not sent (Fenced). ``wrote`` is
+    called after every successful mutation except dry runs, with the verb, such as patch, and the resource, such as
+    trainingjobs/status. ``withhold`` is called before a mutation is sent, with method, path and body. It raises an
     exception to prevent the mutation. ``span`` makes the span of each call.
     """
 
@@ -89,7 +93,7 @@ class Client:
         withhold: Callable[[str, str, Body], None] | None = None,
         span: Span = no_span,
     ) -> None:
-        """Make a client with a known access, in a running event loop. ``Client.connect`` also finds the access."""
+        """Make a client for a known access, in a running event loop. ``Client.connect`` also finds the access."""
         self.access = access
         self._fence = fence
         self._wrote = wrote
@@ -134,9 +138,9 @@ class Client:
     async def pages(
         self, path: str, *, labels: str = "", fields: str = "", limit: int = PAGE, within: float | None = None
     ) -> AsyncIterator[Page]:
-        """Get a list page by page; items have apiVersion and kind.
+        """Get a list page by page. The items have apiVersion and kind.
 
-        Raises Gone if the list expired: list from the beginning.
+        Raises Gone if the list has expired. The caller must then list from the beginning.
         """
         query = {"limit": str(limit)}
         if labels:
@@ -201,10 +205,11 @@ class Client:
         strict: bool = False,
         within: float | None = None,
     ) -> RawObject:
-        """Create an object in the collection at ``path``. ``dry_run``: the server only validates it and sets defaults.
+        """Create an object in the collection at ``path``. ``dry_run``: the server only validates the object and sets
+        defaults.
 
-        ``strict``: the server refuses unknown fields (BadRequest names them). Otherwise the server drops unknown fields
-        silently.
+        ``strict``: the server refuses unknown fields (BadRequest names them). Without ``strict``, the server drops
+        unknown fields silently.
         """
         query = {**_dry(dry_run), **({"fieldValidation": "Strict"} if strict else {})}
         return await self.raw("POST", path, body=body, query=query, within=within)
@@ -212,7 +217,7 @@ class Client:
     async def put(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False, within: float | None = None
     ) -> RawObject:
-        """Replace an object; the write is conditional if the body has metadata.resourceVersion."""
+        """Replace an object. If the body has metadata.resourceVersion, the write is conditional."""
         return await self.raw("PUT", path, body=body, query=_dry(dry_run), within=within)
 
     async def apply(
@@ -226,12 +231,13 @@ class Client:
         dry_run: bool = False,
         within: float | None = None,
     ) -> RawObject:
-        """Server-side apply by ``manager``, which must send all the fields that it owns. A no-op changes nothing.
+        """Server-side apply by ``manager``, which must send all the fields that it owns. An apply without a difference
+        changes nothing.
 
-        Server-side apply creates an object that does not exist. To prevent this after a deletion, the metadata must
-        have a resourceVersion if the path is a status, which also makes the write conditional. If the path is the
-        object itself, the metadata must have a uid, because a resourceVersion alone does not prevent a creation. Raises
-        ValueError if the required field is absent, unless ``may_create``.
+        Server-side apply creates an object that does not exist, for example because it was deleted. To prevent this,
+        the metadata must have a resourceVersion if the path is a status. That also makes the write conditional. If the
+        path is the object itself, the metadata must have a uid, because a resourceVersion alone does not prevent a
+        creation. Raises ValueError if the required field is absent, unless ``may_create``.
         """
         needed = "resourceVersion" if path.endswith("/status") else "uid"
         if not may_create and not (body.get("metadata") or {}).get(needed):
@@ -242,7 +248,7 @@ class Client:
     async def merge_patch(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False, within: float | None = None
     ) -> RawObject:
-        """JSON merge patch; the write is conditional if the body has metadata.resourceVersion."""
+        """JSON merge patch. If the body has metadata.resourceVersion, the write is conditional."""
         return await self.raw("PATCH", path, body=body, query=_dry(dry_run), content_type=_MERGE_PATCH, within=within)
 
     async def json_patch(
@@ -271,7 +277,8 @@ class Client:
     ) -> RawObject:
         """Delete an object. The answer is the object (now with a deletionTimestamp) or a Status.
 
-        ``uid`` and ``resource_version`` are preconditions (Conflict). ``grace`` is in seconds; 0 deletes by force.
+        ``uid`` and ``resource_version`` are preconditions. If one fails, raises Conflict. ``grace`` is in seconds, and
+        0 deletes by force.
         """
         options: RawObject = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if grace is not None:
@@ -298,7 +305,7 @@ class Client:
         with self._span(f"{method} {resource_in(path)}".rstrip(), {"url.path": path}, outgoing=True):
             try:
                 return await self._once(method, path, body, query, content_type, within)
-            except Unauthorized:  # the session has read the credentials again
+            except Unauthorized:  # the session has read the credentials again, so the call is repeated
                 return await self._once(method, path, body, query, content_type, within)
 
     async def _once(

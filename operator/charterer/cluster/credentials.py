@@ -36,8 +36,8 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MAX_AGE: Final = 60.0
 """Seconds for which a token is used before the library is asked for the token again.
 
-Projected tokens rotate at 80 % of their life. The limit also keeps the library from running a plug-in at every request:
-the library does so if the plug-in's tokens live less than the library's margin of 5 minutes.
+Projected tokens rotate at 80 % of their life. If a plug-in's tokens live less than the library's margin of 5 minutes,
+the library would run the plug-in at every request. This limit prevents that.
 """
 
 Fill: TypeAlias = Callable[[Configuration, str], None]
@@ -52,7 +52,9 @@ class NoAccess(Exception):
 
 
 class NotSent(aiohttp.ClientConnectionError):
-    """NoAccess during a session. Callers that repeat requests, such as kopf, treat it as a failed connection."""
+    """NoAccess during a session, in another class, so that callers that repeat requests, such as kopf, treat it as a
+    failed connection.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Credential:
 class Access:
     """An API server and an identity. ``namespace`` is that of the context or of the pod. Thread-safe.
 
-    ``rereads``: the files that ``fill`` reads may change, and the library does not notice. Raises NoAccess.
+    ``rereads``: the files that ``fill`` reads may change without the library's notice. The constructor raises NoAccess.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class Access:
     def configuration(self) -> Configuration:
         """The current configuration of the ``kubernetes`` package, for server and proxy.
 
-        ``credential`` has the credentials.
+        The credentials are not in it but in ``credential``.
         """
         return self._configuration
 
@@ -136,17 +138,19 @@ class Access:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """The last known TLS context; another object after the certificate was renewed."""
+        """The last known TLS context. After the certificate was renewed, it is another object."""
         return self._credential.tls
 
     @property
     def proxy(self) -> str | None:
-        """The proxy of the kubeconfig or the environment; None if there is none or this server is exempt from it."""
+        """The proxy of the kubeconfig or the environment, or None if there is none or this server is exempt from it."""
         proxy, exempt = self._configuration.proxy, self._configuration.no_proxy or ""
         return None if not proxy or should_bypass_proxies(self.server, exempt) else str(proxy)
 
     def credential(self) -> Credential:
-        """The current credential. Once a minute the call may block on a file or a plug-in. Raises NoAccess."""
+        """The current credential. Once a minute a call may block while it reads a file or runs a plug-in. Raises
+        NoAccess.
+        """
         with self._lock:
             if self._clock() >= self._due:
                 tls = self._credential.tls
@@ -166,7 +170,7 @@ class Access:
         return await asyncio.get_running_loop().run_in_executor(self._renewer, self.credential)
 
     def refused(self, credential: Credential) -> None:
-        """Report a 401 for this credential.
+        """Report that the API server answered 401 to this credential.
 
         The next call reads everything again, unless a newer credential exists already.
         """
@@ -229,7 +233,8 @@ class Access:
 def load(
     kubeconfig: Path | None = None, context: str | None = None, acting_as: Impersonation = Impersonation()
 ) -> Access:
-    """The access of a process: ``kubeconfig`` if given, else the pod's service account, else the default kubeconfig.
+    """The access of a process: by ``kubeconfig`` if given, otherwise by the pod's service account, otherwise by the
+    default kubeconfig.
 
     Runs the credential plug-in if there is one. Raises NoAccess.
     """
@@ -255,7 +260,7 @@ def from_service_account(
     clock: Callable[[], float] = time.monotonic,
     acting_as: Impersonation = Impersonation(),
 ) -> Access:
-    """The access of a pod. The environment has the server's address; the directory has token, CA and namespace."""
+    """The access of a pod. The environment has the server's address, and the directory has token, CA and namespace."""
 
     def fill(configuration: Configuration, _: str) -> None:
         token, authority = str(directory / "token"), str(directory / "ca.crt")
@@ -281,15 +286,15 @@ def from_kubeconfig(
 ) -> Access:
     """The access of one context of kubeconfig files.
 
-    If two files have an entry of one name, the first file's entry counts. ``context`` None: the current context.
-    ``acting_as`` replaces the user that the kubeconfig impersonates.
+    If two files have an entry of the same name, the entry of the first file is used. ``context`` None means the current
+    context. ``acting_as`` replaces the user that the kubeconfig impersonates.
     """
     source = "kubeconfig " + ", ".join(map(str, paths))
     files = os.pathsep.join(map(str, paths))
     with _explained(source):
         _check(paths)
         merged = _merged(files)
-        # The library uses the current context of the last file; kubectl uses that of the first file.
+        # The library uses the current context of the last file, but kubectl uses that of the first file.
         currents = (_merged(path).get("current-context") for path in files.split(os.pathsep) if Path(path).exists())
         chosen = context or next(filter(None, currents), None)
         if not chosen:
@@ -306,7 +311,7 @@ def from_kubeconfig(
     def fill(configuration: Configuration, keys: str) -> None:
         _check(paths)
         load_kube_config(files, chosen, configuration, temp_file_path=keys)
-        # If a plug-in fails or a file is empty, the loader logs it at most and continues without an identity.
+        # If a plug-in fails or a file is empty, the loader at most logs that, and continues without an identity.
         if asked and not configuration.api_key and not configuration.cert_file:
             raise NoAccess(
                 f"{source}: {asked} of user {entry['user']!r} gave no credential "
@@ -330,7 +335,7 @@ def _impersonation(user: Mapping[str, Any]) -> Impersonation:
 
 
 def _check(paths: Iterable[Path]) -> None:
-    """Refuse files whose YAML aliases are recursive or too many: the library's loader would not end."""
+    """Refuse files whose YAML aliases are recursive or too many, because the library's loader would not end on them."""
     for path in paths:
         if path.exists():
             bounded_yaml.read(path)

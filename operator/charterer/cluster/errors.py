@@ -1,4 +1,4 @@
-"""Errors of calls to the API server, classified once: the class of an error says what the caller may do next."""
+"""Errors of calls to the API server. The class of an error says what the caller may do next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """A call that did not succeed. ``status`` is 0 if there was no answer; ``reason`` is the API's CamelCase reason.
+    """A call that did not succeed. ``status`` is 0 if there was no answer. ``reason`` is the API's CamelCase reason.
 
     ``retry_after``: seconds after which the API server allows the next attempt.
     """
@@ -29,7 +29,9 @@ class BadRequest(ApiError):
 
 
 class Invalid(BadRequest):
-    """422: the object was refused. ``fields`` has one sentence for each wrong field; the message has all of them."""
+    """422: the object was refused. ``fields`` has one sentence for each wrong field, and the message has all of the
+    sentences.
+    """
 
     def __init__(
         self, method: str, path: str, status: int, reason: str, message: str, fields: tuple[str, ...] = ()
@@ -43,7 +45,7 @@ class TooLarge(BadRequest):
 
 
 class Unauthorized(ApiError):
-    """401, also after the token was read again."""
+    """401, even after the token was read again."""
 
 
 class Forbidden(ApiError):
@@ -74,7 +76,7 @@ class Gone(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: nothing was done. Repeat after ``retry_after`` seconds."""
+    """429: nothing was done. The call may be repeated after ``retry_after`` seconds."""
 
     def __init__(self, method: str, path: str, status: int, reason: str, message: str, retry_after: float) -> None:
         super().__init__(method, path, status, reason, message)
@@ -82,7 +84,9 @@ class TooManyRequests(ApiError):
 
 
 class Unreachable(ApiError):
-    """Nothing was done: no connection was made, or a read got no answer or a 5xx. The call is safe to repeat."""
+    """Nothing was done, because no connection was made, or a read got no answer or a 5xx. The call is safe to
+    repeat.
+    """
 
 
 class Withheld(ApiError):
@@ -90,13 +94,15 @@ class Withheld(ApiError):
 
 
 class Fenced(Unreachable):
-    """Nothing was done: this process does not lead, or not for long enough, so it may not change anything."""
+    """Nothing was done, because this process does not lead, or does not lead for long enough. It may therefore change
+    nothing.
+    """
 
 
 class OutcomeUnknown(ApiError):
-    """A mutation was sent, and its answer was lost, late or a 5xx.
+    """A mutation was sent, and its answer was lost, came too late, or was a 5xx.
 
-    The mutation may have taken effect. Read the object before a repetition.
+    The mutation may have taken effect. Read the object before you repeat the mutation.
     """
 
 
@@ -160,7 +166,9 @@ def _fields(answer: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _readable(answer: Mapping[str, Any], status: int, body: bytes) -> str:
-    """The causes field by field if the API lists any, else the API's message, else the beginning of the body."""
+    """The causes field by field if the API lists any, otherwise the API's message, otherwise the beginning of the
+    body.
+    """
     message = str(answer.get("message") or "")
     fields = _fields(answer)
     if status == 422 and fields:

@@ -1,4 +1,6 @@
-"""Events (events.k8s.io/v1) for people: best effort, aggregated into series. Recording never blocks the caller."""
+"""Events (events.k8s.io/v1) for people. Repetitions are counted as series. An event may be lost, but recording never
+blocks the caller.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ UPDATE: Final = 60.0
 REMEMBERED: Final = 1_000
 """Number of series in memory. The series whose last repetition is oldest is dropped first."""
 PENDING: Final = 500
-"""Number of new events that may wait, which are sent in less than a minute. Further events are dropped and counted."""
+"""Most new events that wait. They are sent in less than a minute. Further events are dropped and counted."""
 PACE: Final = 0.1
 """Seconds between two requests, so that a burst of events does not delay the operator's other calls."""
 
@@ -41,7 +43,8 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """An event and its repetitions. ``count``: occurrences; ``written_count``: those written to the Event ``name``.
+    """An event and its repetitions. ``count``: number of occurrences. ``written_count``: the number that the Event
+    ``name`` in the cluster has.
 
     ``began`` and ``written`` are seconds of the steady clock.
     """
@@ -159,7 +162,7 @@ class Recorder:
                 path, {"series": {"count": count, "lastObservedTime": format_instant(series.last)}}
             )
         except (NotFound, Gone):
-            self._series.pop(key, None)  # the Event has expired: a repetition begins a new series
+            self._series.pop(key, None)  # the Event has expired, so a repetition begins a new series
         except ApiError as error:
             log.debug("event %s of %s was not counted: %s", key.reason, key.subject.name, error)
         else:

@@ -83,7 +83,7 @@ COMMON: Final[tuple[AnyKind, ...]] = (
 WITHOUT_CHARTERER: Final[tuple[AnyKind, ...]] = (FOREIGN_JOBS, FOREIGN_WORKERS)
 """Kinds of jobs and pods that Charterer does not manage.
 
-These objects are read for a cluster's history and never planned.
+Their objects are read for a cluster's history and never planned.
 """
 
 
@@ -102,7 +102,7 @@ def status_apply(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[st
 
 
 def uid_test(uid: str) -> Mapping[str, Any]:
-    """The JSON patch operation that fails if another object has taken the name."""
+    """The JSON patch operation that fails if another object has taken the name of the object with this uid."""
     return {"op": "test", "path": "/metadata/uid", "value": uid}
 
 

@@ -39,7 +39,7 @@ from charterer.cluster.errors import (
 )
 from charterer.cluster.paths import LEASES
 
-# Calls to the API server without an event loop. The Lease's thread uses these calls, so that a blocked loop does not
+# Calls to the API server without an event loop. The Lease's thread uses them, so that a blocked event loop does not
 # delay the thread.
 
 
@@ -83,7 +83,7 @@ class BlockingClient:
         return parsed_object(method, path, response.status, answer)
 
     def close(self) -> None:
-        """Close the connection; the next call opens another one."""
+        """Close the connection. The next call opens another connection."""
         if self._api is not None:
             self._api.close()
             self._api = None
@@ -94,8 +94,8 @@ class BlockingClient:
             self._api, self._tls = ApiClient(self._access.configuration), tls
             self._api.user_agent = "charterer"
             self._api.rest_client.pool_manager.connection_pool_kw.update(
-                # By default the library makes a stricter context (Python 3.13's) from key files that are deleted by
-                # now.
+                # By default the library makes a context itself. It would be stricter (Python 3.13's), and would be made
+                # from key files that are deleted by now.
                 ssl_context=tls,
                 ca_certs=None,
                 cert_file=None,
@@ -107,16 +107,18 @@ class BlockingClient:
 # The rules of leadership, computed from the observed Leases and their times, without I/O or a clock of their own.
 #
 # All times are seconds of one steady clock of this process and are never compared with the Lease's own timestamps. A
-# candidate counts from the time at which it saw the last change of the Lease. A leader counts from the time before it
-# sent its last renewal. The clocks of two machines may differ if they run at about the same speed.
+# candidate measures the Lease's duration from the time at which it saw the last change of the Lease. A leader measures
+# from the time before it sent its last renewal. So the clocks of two machines may differ, if they run at about the same
+# speed.
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds. A leader that has not renewed for ``renew_deadline`` stops; others take over after ``duration``.
+    """Times in seconds. A leader that has not renewed for ``renew_deadline`` stops. Other candidates take over after
+    ``duration``.
 
-    A deposed leader ends its process in the time between the two, which also allows for clocks of unequal speed. A
-    leader also stops if it renews its Lease and the API server answers none of its other calls for ``act_deadline``.
+    A leader that stops ends its process in the time between the two. This time also allows for clocks of unequal speed.
+    A leader also stops if it renews its Lease, but the API server answers none of its other calls for ``act_deadline``.
     """
 
     duration: float = 15.0
@@ -132,7 +134,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """The Lease as it was read. ``holder`` is empty if the Lease was released; ``duration`` is in seconds."""
+    """The Lease as it was read. ``holder`` is empty if the Lease was released. ``duration`` is in seconds."""
 
     holder: str
     duration: float
@@ -148,9 +150,9 @@ class Election:
         self._times = times
         self._seen_at = float("-inf")
         self.record: LeaseRecord | None = None
-        """The Lease as last read; None if it does not exist."""
+        """The Lease as last read, or None if it does not exist."""
         self.deadline = float("-inf")
-        """The time until which this candidate may act as the leader; minus infinity while it does not lead."""
+        """The time until which this candidate may act as the leader, or minus infinity while it does not lead."""
 
     @property
     def leading(self) -> bool:
@@ -165,7 +167,9 @@ class Election:
         self.record = record
 
     def may_take(self, at: float) -> bool:
-        """Whether to take or renew the Lease: it has no holder, this candidate holds it, or its duration has passed."""
+        """Whether to take or renew the Lease. True if it has no holder, if this candidate holds it, or if its duration
+        has passed.
+        """
         if self.record is None or self.record.holder in ("", self._identity):
             return True
         return at - self._seen_at >= self.record.duration
@@ -180,24 +184,26 @@ class Election:
         self.deadline = float("-inf")
 
     def other_holder(self) -> str | None:
-        """The process that took the Lease from this candidate; None if this one holds it or did not lead before."""
+        """The process that took the Lease from this candidate. None if this candidate holds it or did not lead
+        before.
+        """
         if not self.leading or self.record is None or self.record.holder == self._identity:
             return None
         return self.record.holder or "nobody"
 
 
-# A check that the watch delivers: every renewal of the Lease (one every few seconds) must come back as an event.
+# A check that the watch delivers events. Every renewal of the Lease (one every few seconds) must come back as an event.
 
 
 _REMEMBERED = 1_000
-"""Number of undelivered renewals in memory: far more than there are before a silent watch ends the process."""
+"""Most undelivered renewals that are stored. A silent watch ends the process long before there are so many."""
 
 
 class Heartbeat:
     """Compares the renewals of the Lease with the events that the watch delivers. Thread-safe.
 
-    A standby also sees the leader's renewals. While the API server is unreachable there are no renewals, so the watch
-    has nothing to deliver. The check writes no object but the Lease.
+    A standby also sees the leader's renewals. While the API server is unreachable there are no renewals, so the check
+    does not fail. The check writes no object, because the Lease is renewed anyway.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -221,7 +227,7 @@ class Heartbeat:
                 self._undelivered.popleft()
 
     def lag(self) -> float:
-        """Age of the oldest undelivered renewal in seconds; 0 if all are delivered."""
+        """Age of the oldest undelivered renewal in seconds, or 0 if all are delivered."""
         with self._lock:
             return self._clock() - self._undelivered[0][1] if self._undelivered else 0.0
 
@@ -230,13 +236,13 @@ __all__ = ["Lease", "LeaseTimes", "steady"]
 
 
 _CLOCK_CHECK_SECONDS: Final = 0.5
-"""Seconds between two checks of the clock, which may jump after a machine was suspended."""
+"""Seconds between two checks of the clock. The clock may jump while a machine is suspended."""
 
 
 def steady() -> float:
     """Seconds of a clock that never goes back.
 
-    If the system has such a clock, it also runs while the machine is suspended.
+    If the system has a clock that also runs while the machine is suspended, that clock is used.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
@@ -309,17 +315,17 @@ class Lease:
         self._http.close()
 
     def remaining(self) -> float:
-        """Seconds for which this process is certain to lead; 0 if it does not lead."""
+        """Seconds for which this process is certain to lead, or 0 if it does not lead."""
         return max(0.0, self.deadline() - self._clock())
 
     def deadline(self) -> float:
-        """The time on this object's clock at which leadership ends; minus infinity if this process does not lead."""
+        """The time on this object's clock at which leadership ends, or minus infinity if this process does not lead."""
         with self._lock:
             return self._election.deadline
 
     @property
     def holder(self) -> str:
-        """The identity of the leader as last read; empty if there is none or nothing is known."""
+        """The identity of the leader as last read, or an empty text if there is none or nothing is known."""
         with self._lock:
             return self._election.record.holder if self._election.record else ""
 
@@ -354,7 +360,8 @@ class Lease:
     def _write(self) -> bool:
         """Take or renew the Lease as it was last read.
 
-        Returns False if it has changed since: another process wrote it, or this one did and the answer was lost.
+        Returns False if the Lease has changed since. Either another process wrote it, or this process did and the
+        answer was lost.
         """
         asked = self._clock()
         try:
@@ -383,7 +390,7 @@ class Lease:
         record = _record(raw)
         with self._lock:
             if self._stopping.is_set():
-                self._election.observe(record, self._clock())  # ``release`` gives up exactly this version
+                self._election.observe(record, self._clock())  # ``release`` writes over exactly this version
                 return
             gained = not self._election.leading
             self._election.renewed(record, asked, self._clock())
@@ -451,9 +458,11 @@ def _record(raw: RawObject) -> LeaseRecord:
     )
 
 
-# A check that the leader's main client gets answers. The renewals of the Lease have their own connection.
+# A check that the leader's main client gets answers. The renewals of the Lease have their own connection, so they do
+# not show this.
 #
-# A process may renew its Lease and do nothing else, because it has no file descriptors for new connections or a
+# A process may renew its Lease and do nothing else, because it has no file descriptors for new connections or because a
+# computation blocks its event loop. Such a process must give up the Lease, so that a working replica leads.
 # computation blocks its event loop. Such a process must give up the Lease, so that a working replica leads.
 
 
@@ -468,7 +477,7 @@ class Pulse:
         self._answered_at: float | None = None
 
     def silence(self) -> float:
-        """Seconds without an answer; 0 until ``beat`` runs."""
+        """Seconds without an answer, or 0 until ``beat`` runs."""
         answered_at = self._answered_at
         return 0.0 if answered_at is None else self._clock() - answered_at
 

@@ -24,9 +24,9 @@ class Resource:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def all(self, namespace: str | None = None) -> str:
-        """The path of the collection in one namespace or the whole cluster.
+        """The path of the collection in one namespace or in the whole cluster.
 
-        ValueError: ``namespace`` for a cluster-scoped one.
+        Raises ValueError if ``namespace`` is given for a cluster-scoped resource.
         """
         if namespace is None:
             return f"{self.version_path}/{self.plural}"

@@ -1,7 +1,7 @@
 """The repair list: every kind is listed periodically, because a watch can miss deletions without notice.
 
-After a 410 or an outage kopf lists again, and reports no event for objects that were deleted meanwhile. Then a repair
-list is due at once.
+After a 410 or an outage kopf lists again, and reports no event for objects that were deleted in between. A repair list
+is then due at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from charterer.cluster.store import ObjectKey, Store, WatchedKind
 log = logging.getLogger(__name__)
 
 INTERVAL = 300.0
-"""Seconds between two repair lists: a missed deletion is noticed within this time, at little load."""
+"""Seconds between two repair lists. A missed deletion is noticed within this time, and the load is small."""
 SETTLE = 15.0
 """Seconds from the first list to the second, which finds deletions from before the start of the watch."""
 RETRY = 5.0
@@ -39,16 +39,18 @@ class Resync:
         self._due.set()
 
     async def once(self) -> tuple[tuple[WatchedKind[Any], ObjectKey], ...]:
-        """List all kinds. Returns the deletions that the store had missed. Raises ApiError; repeating is harmless."""
+        """List all kinds. Returns the deletions that the store had missed. Raises ApiError. After an error the call can
+        be repeated.
+        """
         missed = [(kind, key) for kind in self._store.kinds for key in await self._list(kind)]
         for kind, key in missed:
             log.info("the watch missed the deletion of %s %s/%s", kind.name, key.namespace, key.name)
         return tuple(missed)
 
     async def run(self) -> NoReturn:
-        """List at once, again after ``SETTLE`` seconds, then at every interval and at every request.
+        """List at once, again after ``SETTLE`` seconds, and then at every interval and at every request.
 
-        Failures are retried.
+        If a list fails, it is tried again.
         """
         pause = SETTLE
         while True:

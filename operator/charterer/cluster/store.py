@@ -1,8 +1,8 @@
 """The operator's copy of the cluster: the decoded objects of the watched kinds, written from any thread.
 
-The thread that delivers an event decodes it once, and the JSON is dropped. Of two versions of an object the store keeps
-the one with the higher resourceVersion (Kubernetes allows this comparison since 1.35). So the watch, the repair list
-and the answers to the operator's own writes may arrive in any order.
+The thread that delivers an event decodes the object once and drops its JSON. Of two versions of an object the store
+keeps the one with the higher resourceVersion (Kubernetes allows this comparison since 1.35). So the watch, the repair
+list and the answers to the operator's own writes may arrive in any order.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 V = TypeVar("V")
 
 TOMBSTONES_KEPT = 20_000
-"""Number of deleted objects whose uids are remembered, so that an older list cannot add them again.
+"""Number of deleted objects whose uids are stored, so that an older list cannot add the objects again.
 
-The longest list takes minutes, with fewer deletions even if thousands of jobs end at once.
+The longest list takes minutes. Even if thousands of jobs end at once, fewer objects are deleted in that time.
 """
 
 DEPARTED_KEPT = 1_000
-"""Number of deleted objects of a kind whose last values are kept. Readers need them within seconds."""
+"""Most deleted objects of a kind whose last values are stored. Readers need these values within seconds."""
 
 
 class ObjectKey(NamedTuple):
@@ -82,7 +82,7 @@ class KindView(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class KindStats:
-    """``events``: number of puts and removals. ``age``: seconds since the last one, None before the first one."""
+    """``events``: number of puts and removals. ``age``: seconds since the last of them, or None before the first."""
 
     events: int
     age: float | None
@@ -182,9 +182,9 @@ class Store:
         return True
 
     def remove(self, kind: WatchedKind[Any], raw: Mapping[str, Any]) -> bool:
-        """Remove a deleted object, but no successor of the same name (another uid).
+        """Remove a deleted object. An object of the same name with another uid stays.
 
-        Returns whether it changed anything.
+        Returns whether anything changed.
         """
         key, uid, _ = _identity(raw)
         cache = self._caches[kind]
@@ -200,10 +200,11 @@ class Store:
         return True
 
     def listed(self, kind: WatchedKind[Any], present: Iterable[str], version: int) -> tuple[ObjectKey, ...]:
-        """Remove the objects that are absent from a whole list of the kind. The list's objects were put before.
+        """Remove the objects that are absent from a whole list of the kind. The list's objects must have been put
+        before.
 
         ``present``: the uids in the list. ``version``: the list's resourceVersion. Objects newer than the list stay.
-        Returns the removed keys: the deletions that the watch had missed.
+        Returns the removed keys, which are the deletions that the watch had missed.
         """
         cache = self._caches[kind]
         listed = frozenset(present)
@@ -239,7 +240,7 @@ class Store:
             return cast("KindView[V]", cache.view)
 
     def get(self, kind: WatchedKind[V], name: str, namespace: str = "") -> V | None:
-        """One decoded object; None if it does not exist or could not be decoded."""
+        """One decoded object, or None if it does not exist or could not be decoded."""
         with self._lock:
             entry = self._caches[kind].entries.get(ObjectKey(namespace, name))
         return None if entry is None or isinstance(entry.value, Problem) else cast(V, entry.value)
@@ -303,7 +304,7 @@ def _identity(raw: Mapping[str, Any]) -> tuple[ObjectKey, str, int]:
 
 
 def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> object | None:
-    """The decoded value, or a Problem: an undecodable object must not stop the others."""
+    """The decoded value. If the object cannot be decoded, a Problem, so that it does not stop the other objects."""
     try:
         return cast("object | None", kind.decode(raw))
     except InvalidObject as error:

@@ -1,4 +1,4 @@
-"""The watch: kopf in a thread with its own event loop. The only handlers put events into the store and the heartbeat.
+"""The watch: kopf in a thread with its own event loop. Its only handlers put events into the store and the heartbeat.
 
 kopf lists a kind again if its stream cannot be resumed (after an outage, or a change of its CRD). kopf does not report
 objects that were deleted in between. The watch gives kopf an HTTP session that detects such a list and requests a
@@ -27,9 +27,9 @@ from charterer.cluster.store import Store, WatchedKind
 
 # Waiting until the API server serves the kinds to watch.
 #
-# kopf discovers kinds once, at its start, and never watches a kind that was not served then. Without the wait, an
-# operator that starts together with its CRDs would not see their objects. If a kind may not be listed, kopf would ask
-# for it again and again.
+# kopf discovers kinds only once, at its start. It never watches a kind that was not served then. Without the wait, an
+# operator that starts together with its CRDs would not see their objects. If a kind may not be listed, kopf would
+# request its list again and again.
 
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,8 @@ async def all_served(
     optional: Sequence[Resource],
     stopped: Callable[[], bool],
 ) -> frozenset[Resource]:
-    """Wait until all ``needed`` resources are served. Returns them and the ``optional`` ones that are served.
+    """Wait until all ``needed`` resources are served. Returns the needed resources, and the ``optional`` resources that
+    are served.
 
     An optional resource that this process may not list is left out.
 
@@ -93,7 +94,7 @@ async def _may_list(session: aiohttp.ClientSession, server: str, resource: Resou
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> Any:
-    """The JSON answer; an empty object if nothing is served at this address yet."""
+    """The JSON answer. If nothing is served at this address yet, an empty object."""
     async with session.get(url, timeout=_TIMEOUT) as response:
         if response.status == 404:
             return {}
@@ -102,9 +103,9 @@ async def _get(session: aiohttp.ClientSession, url: str) -> Any:
 
 
 SERVER_TIMEOUT: Final = 290
-"""Seconds after which the API server ends a watch. kopf then resumes it where it ended."""
+"""Seconds after which the API server ends a watch. kopf then resumes the watch where it ended."""
 INACTIVITY_TIMEOUT: Final = 70.0
-"""Seconds without even a bookmark (one comes every minute) after which a stream counts as dead."""
+"""Seconds without any message after which a stream counts as dead. Even a quiet stream gets a bookmark every minute."""
 LATER_SECONDS: Final = 30.0
 """Seconds between two checks whether an optional kind is served by now."""
 _CONNECT_TIMEOUT: Final = 10.0
@@ -155,7 +156,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="charterer-watch", daemon=True)
 
     def start(self) -> None:
-        """Start the thread; returns at once."""
+        """Start the thread. The call returns at once."""
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
@@ -166,12 +167,13 @@ class Watch:
 
     @property
     def alive(self) -> bool:
-        """Whether the watch is running or still trying to."""
+        """Whether the watch is running or still trying to start."""
         return self._thread.is_alive() and not self._ended.is_set()
 
     def _run(self) -> None:
         logging.getLogger("kopf").setLevel(logging.ERROR)  # kopf logs every event
-        logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # and every repeated request as an error
+        # kopf logs every repeated request as an error
+        logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)
         failures = _Failures(self._end)
         logging.getLogger("kopf").addHandler(failures)
         try:
@@ -192,7 +194,7 @@ class Watch:
     async def _watch(self) -> None:
         """Watch until stopped.
 
-        Each stop flag is an asyncio.Event: with a threading.Event kopf would also wait after a failure.
+        Each stop flag is an asyncio.Event. With a threading.Event, kopf would also wait after a failure.
         """
         loop = asyncio.get_running_loop()
         self._kinds = await self._served()
@@ -304,8 +306,8 @@ class Watch:
         settings.persistence.diffbase_storage = _NoDiffBase()
         for kind in self._kinds:
             where = (kind.resource.group, kind.resource.version, kind.resource.plural)
-            # kopf has one stream per resource. If kinds of one resource have different selectors, all objects come, and
-            # each kind decodes its own.
+            # kopf has one stream per resource. If kinds of one resource have different selectors, the stream has all
+            # objects, and each kind decodes its own.
             alike = [other for other in self._kinds if other.resource == kind.resource]
             if kind.labels and {other.labels for other in alike} == {kind.labels}:
                 settings.watching.label_selectors[where] = kind.labels
@@ -316,7 +318,8 @@ class Watch:
 
 
 class _Failures(logging.Handler):
-    """Detects that kopf gave up the watch of a kind: after most refusals, or an error that ends a stream.
+    """Detects that kopf gave up the watch of a kind. kopf does so after most refusals, and after an error that ends a
+    stream.
 
     kopf then stops the watches of the other kinds too, and may not return. kopf reports this only in its log.
     """
@@ -332,14 +335,16 @@ class _Failures(logging.Handler):
 
 
 class _WatchBackoff:
-    """An endless series of seconds between repeated requests: no outage or missing permission may end the watch."""
+    """An endless series of seconds between repeated requests, because no outage or missing permission may end the
+    watch.
+    """
 
     def __iter__(self) -> Iterator[float]:
         return itertools.chain((0.1, 0.2, 0.5, 1.0), itertools.repeat(2.0))
 
 
 class _NoProgress(kopf.ProgressStorage):
-    """Stores no progress: no handler has progress that matters."""
+    """Stores no progress, because no handler has progress that must survive."""
 
     def fetch(self, **_: Any) -> None:
         return None
@@ -358,7 +363,7 @@ class _NoProgress(kopf.ProgressStorage):
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):
-    """Stores no essence: building it would copy every object at every event."""
+    """Stores no essence of an object. To build the essence, every object would be copied at every event."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
         return kopf.BodyEssence()

@@ -1,8 +1,9 @@
 """The loop observes, plans, writes the intents, takes the next steps and publishes. The loop is level-triggered and has
 no memory.
 
-Between two turns, the loop stores only facts about its own attempts: the mutations in flight, the pauses of objects
-whose mutation failed, and memos that make the next plan faster. A crash that loses them costs nothing.
+Between two turns, the loop stores only three things about its own attempts: the mutations in flight, the pauses of
+objects whose mutation failed, and memos that make the next plan faster. If a crash loses them, nothing is lost but
+time.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from charterer.policy.set_aside import Faults, PlanAroundFaults, plan_around
 from charterer.providers.errors import ProviderError, Throttled
 from charterer.spans import Span, no_span
 
-# Rents wait until the demand for nodes has not changed for a moment, so that jobs that come together are planned
+# Rents wait until the demand for nodes has not changed for a moment, so that jobs that arrive together are planned
 # together.
 #
-# Otherwise the first of three jobs would rent nodes for itself alone. The plan for all three would release them half a
-# second later, at the cost of their billing minimum. Idle nodes are released by the same rule, since the next job of a
-# batch may use them. Karpenter batches in the same way.
+# Without this wait, the first of three jobs would rent nodes for itself alone. Half a second later, the plan for all
+# three would release these nodes, which would cost their billing minimum. Idle nodes are released by the same rule,
+# since the next job of a batch may use them. Karpenter batches in the same way.
 
 
 _BATCHED_RELEASES: Final = frozenset({ReasonCode.IDLE, ReasonCode.NOT_NEEDED, ReasonCode.INCOMPLETE_GANG})
@@ -57,7 +58,8 @@ class RentBatch:
     def ready(self, commands: Iterable[Command], now: float) -> tuple[Sequence[Command], float | None]:
         """The commands to carry out now, and the seconds until those held back are due, or None if none is held back.
 
-        A command that was let through is not held back while plans still contain it, for example after a failure.
+        Once a command was let through, it is not held back again while plans still contain it, for example after a
+        failure.
         """
         wanted = list(commands)
         demand = Counter(key for command in wanted if (key := _key(command)) is not None)
@@ -87,17 +89,19 @@ def _key(command: Command) -> tuple[str, str] | None:
 _log = logging.getLogger(__name__)
 
 _COOLDOWN_FACTOR = 1.0
-"""Multiple of the last planning time to wait before the next plan. So at most half of the thread's time is spent on
-plans, and the other half is left for mutations, reports and status writes.
+"""The pause before the next plan, as a multiple of the last planning time. At most half of the thread's time is thus
+spent on plans. The other half is left for mutations, reports and status writes.
 """
 _SHORTEST_WAIT_SECONDS = 0.05
-"""Least seconds to wait for an instant that a plan named, so that an instant that has just passed does not make the
-loop spin.
+"""Least seconds to wait for an instant that a plan named. If the instant has just passed, the loop would spin without
+this wait.
 """
 _FAILED_TURN_SECONDS = 5.0
-"""Seconds from a failed turn to the next one. If all turns fail, ``seconds_since_turn`` grows."""
+"""Seconds from a failed turn to the next turn. If all turns fail, ``seconds_since_turn`` grows."""
 _FORGET_RETRY_SECONDS = 60.0
-"""Seconds after the end of a pause at which its length is forgotten. The next failure begins with the first pause."""
+"""Seconds after the end of a pause at which the length of the pause is forgotten. The next failure then causes a first
+pause.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +109,11 @@ class LoopTiming:
     """Seconds between the loop's actions.
 
     ``debounce_seconds``: to gather events before planning. ``idle_seconds``: between two plans if nothing happens.
-    ``first_retry_seconds``: the pause after a first failure. Each further failure doubles it, up to
-    ``last_retry_seconds``, or up to ``last_stale_seconds`` if only the decision was out of date. Nodes are rented
-    ``batch_idle_seconds`` after the demand for them last changed, or ``batch_longest_seconds`` after it arose.
+    ``first_retry_seconds``: the pause after a first failure. Each further failure doubles the pause, up to
+    ``last_retry_seconds``. If the decision was only out of date, the longest pause is ``last_stale_seconds``.
+
+    Nodes are rented ``batch_idle_seconds`` after the demand for nodes last changed, or at the latest
+    ``batch_longest_seconds`` after the demand arose.
     """
 
     debounce_seconds: float = 0.02
@@ -258,7 +264,7 @@ class Loop:
             self._awaited = {key: wait.reason for key, wait in waits.items()}
 
     def _log_once(self, what: str, error: Exception) -> None:
-        """Log an error with its traceback, unless it is equal to the last one of its kind."""
+        """Log an error with its traceback, unless it equals the last logged error of its kind."""
         if self._failures.get(what) != repr(error):
             self._failures[what] = repr(error)
             _log.error("%s fails; please report it", what, exc_info=error)
@@ -279,7 +285,7 @@ class Loop:
         """Carry out the commands and wait for them, so that no plan is made while an intent is being written.
 
         The commands of one plan do not depend on each other. So a command whose object has a mutation in flight, or a
-        pause after a failure, does not delay the others.
+        pause after a failure, does not delay the other commands.
         """
         free = [(key, command) for command in commands if self._free(key := command_key(command))]
         outcomes = await asyncio.gather(*(self._attempt(key, command) for key, command in free))

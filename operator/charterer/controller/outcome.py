@@ -10,10 +10,11 @@ from charterer.domain.steps import Step
 
 
 class ActionOutcome(StrEnum):
-    """DONE: the mutation took effect, now or before. STALE: its inputs have changed since the decision. FAILED: an
-    error was raised.
+    """DONE: the mutation took effect, now or before. STALE: the inputs of the mutation have changed since the decision.
+    FAILED: an error was raised.
 
-    HELD: something outside Charterer prevents it for now. WITHHELD: a dry run has logged the mutation and not sent it.
+    HELD: something outside Charterer prevents the mutation for now. WITHHELD: a dry run has logged the mutation and not
+    sent it.
     """
 
     DONE = "done"
@@ -24,7 +25,9 @@ class ActionOutcome(StrEnum):
 
 
 class Held(Exception):
-    """Something outside Charterer prevents a step for now. The message names the obstacle, and its latest end."""
+    """Something outside Charterer prevents a step for now. The message names the obstacle and the latest time at which
+    it ends.
+    """
 
 
 class Executor(Protocol):

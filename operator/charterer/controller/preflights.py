@@ -35,8 +35,8 @@ _UNTOLERATED: Final = "untolerated taint"
 
 
 def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFinding]]:
-    """Findings on device plugin and taints of pools with Nodes that are ready and stay, and on the labels of earlier
-    Nodes.
+    """Findings about each pool. The Nodes that are ready and not about to leave show the device plugin and the taints.
+    Earlier Nodes show the labels.
     """
     index = NodeIndex.of(snapshot.nodes, rivals_of(snapshot.rentals))
     came: dict[PoolId, dict[RentalId, Node]] = defaultdict(dict)
@@ -59,7 +59,9 @@ def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFindi
 
 
 def _settled(rental: Rental, snapshot: Snapshot) -> bool:
-    """Whether the device plugin has had its time to start, counted from when the Node was ready or should have been."""
+    """Whether the device plugin has had time to start. The time counts from when the Node became ready or should have
+    become ready.
+    """
     pool = snapshot.pools.get(rental.pool)
     if rental.ready is not None or rental.launched is None or pool is None:
         return rental.ready is not None and seconds_between(rental.ready, snapshot.now) >= _PLUGIN_SECONDS
@@ -93,8 +95,8 @@ def _advice(pool: Pool) -> str:
 
 
 def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> PreflightFinding:
-    """The taints that a job's template has to tolerate. The finding is bad if a pod waits because its template does
-    not.
+    """The taints that a job's template has to tolerate. The finding is bad if a pod waits because its template does not
+    tolerate a taint.
     """
     found: dict[NodeTaint, list[NodeName]] = {}
     tolerated = (pool.device, "NoSchedule")  # every pod of a run tolerates it (``workloads.workload``)
@@ -115,7 +117,7 @@ def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> P
 
 
 def _labels(pool: Pool) -> Iterable[PreflightFinding]:
-    """Whether the pool's Nodes had the labels that the pool declares, since jobs choose the pool by these."""
+    """Whether the pool's Nodes had the labels that the pool declares. Jobs choose the pool by these labels."""
     if pool.offering is None or not pool.offering.traits_seen or not pool.node_labels:
         return
     seen = dict(pool.offering.traits.labels)
@@ -161,9 +163,9 @@ class _Checked:
 class Preflights:
     """Keeps ``latest`` current until ``run`` is cancelled. ``changed`` is called when a pool's findings change.
 
-    Use it only in the running event loop's thread, whose clock it uses. ``pools`` returns the existing pools, and
-    ``snapshot`` the last snapshot, which has their Nodes. The findings on Nodes stay after the Nodes have ended,
-    because later Nodes are likely to be equal.
+    Use this class only in the running event loop's thread, because it reads that loop's clock. ``pools`` returns the
+    existing pools, and ``snapshot`` the last snapshot, which has their Nodes. The findings on Nodes stay after the
+    Nodes have ended, because later Nodes are likely to be equal.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class SnapshotJobDirectory:
         )
 
     def generation(self, job_id: JobId) -> int | None:
-        """The generation that the job's oldest run with live pods should form, or None without a run that goes on."""
+        """The generation that the job's oldest run with live pods should form. None if no run goes on."""
         snapshot = self._last()
         job = None if snapshot is None else snapshot.jobs.get(job_id)
         run = None if job is None else _oldest_run(job)
@@ -107,7 +107,9 @@ def _stopping(job: Job, run: Run, snapshot: Snapshot) -> bool:
 
 
 def _hazard(job: Job, snapshot: Snapshot) -> Hazard | None:
-    """The rate at which the nodes of the job's allocation are taken back, or None if no such loss is expected."""
+    """The rate at which the nodes of the job's allocation are taken back. None if no node is expected to be taken
+    back.
+    """
     pool = None if job.allocation is None else snapshot.pools.get(job.allocation.option.pool)
     return None if pool is None or pool.hazard is None or pool.hazard.never else pool.hazard
 

@@ -29,7 +29,7 @@ _LOOK_SECONDS: Final = 10.0
 _LATE_SECONDS: Final = 10.0
 """Seconds after its start at which a run counts as late. Most pods without a problem are running by then."""
 _ASKED_AT_ONCE: Final = 20
-"""Most late runs whose Events are read in one check. The others follow in the next check."""
+"""Most late runs whose Events are read in one check. The remaining runs follow in the next check."""
 
 
 class _Late(NamedTuple):

@@ -1,8 +1,8 @@
 """The last valid survey and quote of each pool, and the error of a failed call to its cloud.
 
-A pool in motion has a rental that is being requested, started or ended. Such a pool is surveyed often, and a quiet pool
-rarely. After a failed call the last answer stays valid for plans, and the pool's condition says since when the cloud is
-unreachable. Accounts are surveyed separately, so that a slow cloud does not delay the others.
+A pool in motion has a rental that is being requested, started or ended. A pool in motion is surveyed often, and a quiet
+pool rarely. After a failed call the last answer stays valid for plans, and the pool's condition says since when the
+cloud is unreachable. Each account is surveyed separately, so that a slow cloud does not delay the others.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ from charterer.providers.errors import CloudCallWithheld, NotLeading, ProviderEr
 from charterer.providers.guarded import Guarded
 from charterer.providers.provider import KnownMachines
 
-# The time for plans and accounts is that of the operator's own clock as long as other clocks agree with it.
+# The time for plans and accounts is that of the operator's own clock, as long as other clocks agree with it.
 #
-# A clock that jumps past the end of a period would open the next one too early and lose its spending. A clock that is
-# behind would miss the cost of runs. So the own clock counts only while it is near the median of all clocks: the own
-# one, the API server's and each cloud's. Between two answers, the monotonic clock advances the readings of the others.
+# If a clock jumps past the end of a period, the next period would be opened too early, and the spending between would
+# be lost. If a clock is behind, the cost of runs would be missed. So the own clock counts only while it is near the
+# median of all clocks: the own one, the API server's and each cloud's. Between two answers of another clock, the
+# monotonic clock advances the last reading of that clock.
 
 
 _log = logging.getLogger(__name__)
 
 TOLERATED_SECONDS = 30.0
-"""Seconds by which the own clock may differ from the median. Answers come late, and show whole seconds."""
+"""Seconds by which the own clock may differ from the median. The readings of other clocks arrive late and in whole
+seconds.
+"""
 
 
 class Reading(NamedTuple):
@@ -132,12 +135,13 @@ class Backoff(Generic[Key]):
         return min((pause.until for pause in self._pauses.values()), default=None)
 
 
-# The pools to act for are declared pools, and pools of which only rentals are left.
+# The pools to act for: declared pools, and pools of which only rentals are left.
 #
-# Two GPUPools may mean the same machines. Each would take the other's machines for orphans, and both would set one
-# target. So only one acts, the first by ``precedence``. Two pools mean the same machines in three cases: their specs
-# have the same ``identity`` (unless each machine names its pool), the cloud has one identifier of the group for both,
-# or it lists a machine for both.
+# Two GPUPools may mean the same machines. If both acted, each would take the other's machines for orphans, and both
+# would set one target. So only the first by ``precedence`` acts.
+#
+# Two pools mean the same machines in three cases. Their specs may have the same ``identity`` (unless each machine names
+# its pool). The cloud may have one identifier of the group for both pools. The cloud may list a machine for both pools.
 
 
 def known_pools(
@@ -145,9 +149,9 @@ def known_pools(
 ) -> Mapping[PoolId, Pool]:
     """The declared pools by name, and a substitute for each pool that has rentals but does not exist any more.
 
-    ``unread``: names of pools that exist but cannot be read. Nothing is done about their rentals. If a pool was deleted
-    and created again for another group, the new pool is left out until the rentals of the former group are gone.
-    Otherwise the names and records of one group's rentals could be taken for the other's.
+    ``unread``: names of pools that exist but cannot be read. Their rentals get no steps. If a pool was deleted and
+    created again for another group, the new pool is left out until the rentals of the former group are gone. Otherwise
+    the names and records of one group's rentals could be taken for those of the other group.
     """
     pools = {pool.id: pool for pool in declared.values()}
     for rental in rentals.values():
@@ -164,7 +168,9 @@ def machines_of(instances: Sequence[Instance]) -> frozenset[str]:
 
 
 def with_known_instances(survey: Survey, before: Survey | None) -> Survey:
-    """The survey with the objects of the one before for equal instances, and with its tuple if all are equal."""
+    """The survey, in which each instance that equals one of the survey before is the same object. If all are equal, the
+    tuple is the same too.
+    """
     if before is None:
         return survey
     known = {instance: instance for instance in before.instances}
@@ -183,7 +189,8 @@ def listed_twice(machines: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, f
 
 
 def first_come(pools: Mapping[PoolId, Pool], shared: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, Pool]:
-    """The pools with their offers. A pool with the same machines as an earlier one has ``taken_by``.
+    """The pools with their offers. If a pool has the same machines as an earlier pool, its ``taken_by`` names that
+    pool.
 
     ``shared``: the machines that several pools list (``listed_twice``).
     """
@@ -199,15 +206,17 @@ def first_come(pools: Mapping[PoolId, Pool], shared: Mapping[PoolId, frozenset[s
 
 
 def precedence(pool: Pool) -> tuple[bool, bool, Instant, PoolId]:
-    """The sort key of pools. A pool whose cloud has ever answered is first, then the oldest, then the first by name.
+    """The sort key of pools. Pools whose cloud has ever answered are first. Among them the oldest is first, and then
+    the first by name.
 
-    A pool with a wrong capacity type, group or host must not keep another one from machines that it cannot use itself.
+    So a pool with a wrong capacity type, group or host, which cannot use the machines itself, does not keep another
+    pool from them.
     """
     return pool.gone, pool.offering is None, pool.created, pool.id
 
 
 def _identities(pool: Pool, shared: frozenset[str]) -> Iterable[Hashable]:
-    """All keys by which two pools are found to mean the same machines."""
+    """All keys of a pool. Two pools that have one key in common mean the same machines."""
     if not pool.cloud.marks_machines:
         yield pool.cloud.identity
     if pool.offering is not None and pool.offering.group_id:
@@ -216,14 +225,14 @@ def _identities(pool: Pool, shared: frozenset[str]) -> Iterable[Hashable]:
 
 
 def _are_different(one: Cloud, other: Cloud) -> bool:
-    """Whether the two are different groups. Equal values are compared first, because a comparison of ``identity`` is
+    """Whether the two are different groups. Equal values are found first, because a comparison of ``identity`` is
     slow.
     """
     return one is not other and one != other and one.identity != other.identity
 
 
 def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
-    """The pool of a rental without its object, with enough to survey its group and end its machines."""
+    """The pool of a rental whose pool object is gone, with enough to survey the group and end its machines."""
     return Pool(
         id=rental.pool,
         uid="" if namesake is None else namesake.uid,
@@ -244,13 +253,13 @@ def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
     )
 
 
-# The operator's heartbeat, renewed regularly for machines that end themselves without it.
+# The operator's heartbeat is renewed regularly. A machine that is made to end itself does so when the heartbeat stops.
 
 
 def pools_to_renew(store: Store) -> Mapping[PoolId, Pool]:
-    """The existing pools, and for those that do not exist or cannot be read, the pools that their rentals record.
+    """The existing pools. For a pool that does not exist or cannot be read, the pool as its rentals record it.
 
-    A pool that cannot be read must not make machines end on which jobs run.
+    Otherwise a pool that cannot be read would let machines end on which jobs run.
     """
     return known_pools(store.view(kinds.GPU_POOLS).objects, store.view(kinds.GPU_RENTALS).objects)
 
@@ -287,14 +296,16 @@ _REFUSAL_SECONDS = 600.0
 """Seconds for which an order's refusal stays in memory. The pool's status has the refusal long before."""
 _MOVING = frozenset({RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.DRAINING})
 _EARLY = 0.5
-"""Fraction of a pool's interval after which the pool may be surveyed early, together with others of its account."""
+"""Fraction of a pool's interval after which the pool may be surveyed early, together with other pools of its
+account.
+"""
 _NO_TIME = Instant(0)
 _NEVER = float("-inf")
 """The clock reading that stands for the last survey of a pool that was never surveyed."""
 
 
 def pools_in(store: Store) -> Mapping[PoolId, Pool]:
-    """The existing pools, and those of which only rentals are left."""
+    """The existing pools, and the pools of which only rentals are left."""
     pools = store.view(kinds.GPU_POOLS)
     unread = {key.name for key in pools.problems}
     return known_pools(pools.objects, store.view(kinds.GPU_RENTALS).objects, unread)
@@ -324,7 +335,8 @@ class SurveyPace:
     """Seconds between two surveys of a quiet pool, two surveys of a pool in motion, and two quotes of a pool.
 
     ``lag_fraction``: a pool in motion is surveyed at most once in this fraction of the lag of its cloud's lists. The
-    watch reports its nodes, and a list that may be a minute old shows little more every second than every five.
+    watch reports the pool's nodes anyway. If a list may be a minute old, a request every second shows little more than
+    one every five seconds.
     """
 
     quiet_seconds: float = 15.0
@@ -364,10 +376,10 @@ class _UnlistedAnswers:
 class Surveys:
     """Keeps ``latest``, ``quotes`` and ``errors`` current until ``run`` is cancelled.
 
-    Use it only in the running event loop's thread. ``pools``, ``moving`` and ``known`` return the existing pools, those
-    in motion, and the machines on record. ``changed`` is called after an answer that differs from the one before in
-    more than its time. ``changed`` is also called after every answer about a pool in motion, whose next step may depend
-    on time alone.
+    Use this class only in the running event loop's thread. ``pools``, ``moving`` and ``known`` return the existing
+    pools, the pools in motion, and the machines on record. ``changed`` is called after an answer that differs from the
+    answer before in more than its time. It is also called after every answer about a pool in motion, whose next step
+    may depend on time alone.
     """
 
     def __init__(
@@ -403,7 +415,9 @@ class Surveys:
         """The time that each cloud's clock showed in its last answer."""
 
     def look_again(self) -> None:
-        """Compute anew which pools are due, because the pools, or those in motion, may have changed."""
+        """Compute anew which pools are due. Call this if the pools, or which of them are in motion, may have
+        changed.
+        """
         self._nudge.set()
 
     def note_reply(self, pool: Pool, ask: Ask, reply: Reply) -> None:
@@ -465,7 +479,9 @@ class Surveys:
         return max(min(waits, default=self._pace.quiet_seconds), 0.0)
 
     def _due(self) -> Mapping[Guarded, Sequence[Pool]]:
-        """The pools that are due, with those of their accounts that soon are, because one list may show all."""
+        """The pools that are due by account. Pools of the account that will soon be due are included, because one list
+        may show all.
+        """
         pools, moving = self._pools(), self._moving()
         self.keep(pools)
         waits = {name: self._due_in(name, moving) for name in pools if name not in self._in_flight}
@@ -522,8 +538,8 @@ class Surveys:
                     self.errors[pool.id] = error
 
     def _keep(self, survey: Survey, began: float) -> None:
-        """Store the survey unless a later request was answered first. Clouds' clocks may be wrong, so times of requests
-        decide.
+        """Store the survey unless the answer to a later request is stored already. The times of requests decide,
+        because clouds' clocks may be wrong.
         """
         if began >= self._answered.get(survey.pool, _NEVER):
             self._answered[survey.pool] = began

@@ -49,18 +49,19 @@ _VIEW_BYTES = 65_536
 
 
 class Unmet(Exception):
-    """The template is valid, but its runs need something that is missing now and may come."""
+    """The template is valid, but its runs need an object that is missing now and may be created later."""
 
 
 def may_run_again(job: Job) -> bool:
-    """Whether a run of the job may be created at some time, from a template that nobody has refused."""
+    """Whether a run of the job may be created at some time from its template, which nobody has refused."""
     return job.finish is None and not job.deleting and not job.invalid
 
 
 def needs_trial(job: Job) -> bool:
-    """Whether the next run of the job still has to be created, from a template that nobody has refused.
+    """Whether the API server still has to create an object for the next run from its template, which nobody has
+    refused.
 
-    The template of an adopted object is in the object already.
+    The template of an adopted object is in the object already, so such a job needs no trial.
     """
     return job.allocation is None and job.target is None and may_run_again(job)
 
@@ -182,7 +183,7 @@ def _queue_of(run: Mapping[str, Any]) -> str:
 async def _holder(client: Client, resource: Resource, kind: str, name: str, job: Job) -> str:
     """The uid of the TrainingJob with the job's name that controls the object of this name, or "" if unknown.
 
-    Raises Unmet if the object is somebody else's.
+    Raises Unmet if the object belongs to anybody else.
     """
     found = await _look(client, resource, name, job)
     if not found:
@@ -227,7 +228,7 @@ async def _unless_missing(client: Client, need: _Need, job: Job) -> None:
 
 
 async def _look(client: Client, resource: Resource, name: str, job: Job) -> Mapping[str, Any] | None:
-    """The object, None if it does not exist, or an empty mapping if the client may not read it."""
+    """The object, or None if it does not exist, or an empty mapping if the client may not read it."""
     try:
         return await client.get(resource.one(name, job.namespace))
     except NotFound:
@@ -237,9 +238,9 @@ async def _look(client: Client, resource: Resource, name: str, job: Job) -> Mapp
 
 
 def lacks_right(error: Forbidden) -> bool:
-    """Whether the client may not create runs in the namespace, or not those that a TrainingJob owns.
+    """Whether the client lacks the right to create runs in the namespace, or to create runs that a TrainingJob owns.
 
-    The admission plugin OwnerReferencesPermissionEnforcement refuses the latter.
+    The admission plugin OwnerReferencesPermissionEnforcement refuses runs with an owner.
     """
     return "cannot create resource" in error.message or "cannot set blockOwnerDeletion" in error.message
 
@@ -252,8 +253,8 @@ def refusal(why: str) -> str:
 def _too_large(job: Job, raw: Mapping[str, Any]) -> str:
     """The reason why the job's record may grow to more than can be stored, or "" if it cannot.
 
-    A node is never rented for a job whose allocation cannot be written. The record has the placements of at most two
-    runs, while one replaces the other.
+    No node may be rented for a job whose allocation cannot be written. The record has the placements of at most two
+    runs, while one run replaces the other.
     """
     places = 2 * min(job.widths.max, MOST_PODS) * _PLACE_BYTES
     size, record = stored_bytes(raw), places + RUNS_BYTES + _VIEW_BYTES
@@ -276,13 +277,13 @@ _log = logging.getLogger(__name__)
 
 _FIRST_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 30.0
-"""Seconds of the pauses of a job whose dry run got no answer."""
+"""First and longest pause, in seconds, of a job whose dry run got no answer."""
 _UNMET_SECONDS = 10.0
 """Seconds until the next dry run of a job that lacked something outside its template."""
 _FIRST_UNWRITTEN_SECONDS = 300.0
 _LONGEST_UNWRITTEN_SECONDS = 3600.0
-"""Seconds of the pauses of a job whose record is refused, for example by an admission policy. Each try may rent nodes
-for it.
+"""First and longest pause, in seconds, of a job whose record is refused, for example by an admission policy. Each
+attempt may rent nodes for the job.
 """
 
 
@@ -290,8 +291,8 @@ class Templates:
     """Makes dry runs of jobs' templates. Each generation of a job's spec has one (``Trials``), and more follow while
     something else is missing.
 
-    Each run that never started causes one more, since its obstacle may have come after the first dry run. ``changed``
-    is called after each.
+    Each run that never started causes another dry run, since its obstacle may have come after the first dry run.
+    ``changed`` is called after each dry run.
     """
 
     def __init__(
@@ -340,7 +341,7 @@ class Templates:
         return refused
 
     def unwritten(self, job: JobId, why: str) -> None:
-        """Pause a job whose record the API server refuses, so that no nodes are rented for it meanwhile."""
+        """Pause a job whose record the API server refuses. During the pause no nodes are rented for the job."""
         self._unwritten[job] = f"its record cannot be written: {why}"
         self._unwritten_backoff.failed(job, _LONGEST_UNWRITTEN_SECONDS)
 
@@ -378,7 +379,7 @@ class Templates:
 
 
 def _version(job: Job) -> tuple[int, int]:
-    """The generation of the job's spec and the number of its runs that never started. An answer is valid for these
-    only.
+    """The generation of the job's spec and the number of its runs that never started. The answer of a dry run is valid
+    only for these two numbers.
     """
     return job.generation, job.start_failures

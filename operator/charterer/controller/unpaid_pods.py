@@ -1,8 +1,8 @@
-"""The owner of a pod with GPUs gets an Event if the pod is in a budget's namespace without a TrainingJob or a node.
+"""The owner of a pod with GPUs gets an Event if the pod is in a budget's namespace, has no TrainingJob and has no node.
 
-No other component explains to the owner that the budget pays only for TrainingJobs. A pod that may get a node without
-Charterer gets no Event. Such a pod has another scheduler, is about to get a node from an autoscaler, or fits onto a
-node that Charterer has not rented.
+No other component tells the owner that the budget pays only for TrainingJobs. A pod that may get a node without
+Charterer gets no Event: a pod with another scheduler, a pod for which an autoscaler has announced a node, or a pod that
+fits onto a node that Charterer has not rented.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ _LOOK_SECONDS: Final = 60.0
 _PATIENCE_SECONDS: Final = 60.0
 """Seconds for which a pod must have had no node. Autoscalers announce their nodes within a few seconds."""
 _TOLD_AT_ONCE: Final = 20
-"""Most owners that get an Event in one check. The others follow in the next check."""
+"""Most owners that get an Event in one check. The remaining owners follow in the next check."""
 _REMEMBERED: Final = 1_000
 """Most owners that are stored so that they get no second Event."""
 _SERVED: Final = frozenset({"TriggeredScaleUp", "Nominated"})
-"""The Event reasons by which the Cluster Autoscaler and Karpenter announce that they create a node for a pod."""
+"""The reasons of the Events by which the Cluster Autoscaler and Karpenter announce that they create a node for a
+pod.
+"""
 
 
 class UnpaidPods:

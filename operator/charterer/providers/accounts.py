@@ -22,21 +22,21 @@ from charterer.providers.guarded import Fleet, Guarded, Guards
 from charterer.providers.objects import Objects, ObjectsError
 from charterer.providers.provider import Provider
 
-# How to tell this cluster's machines from those of others in the same account.
+# How to tell this cluster's machines from those of other clusters in the same account.
 
 
 _PATH: Final = "/api/v1/namespaces/kube-system"
 
 
 class OwnCluster:
-    """Reads the uid of the namespace kube-system, which lives as long as the cluster. It is read once."""
+    """Reads the uid of the namespace kube-system, which exists as long as the cluster. The uid is read only once."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._uid = ""
 
     async def __call__(self, pool: PoolId) -> str:
-        """The uid. Transient while it cannot be read; ``pool`` is the pool that this error names."""
+        """The uid. Raises Transient if it cannot be read. ``pool`` is the pool that the error names."""
         if not self._uid:
             try:
                 found = await self._objects.get(_PATH)
@@ -49,7 +49,7 @@ class OwnCluster:
 
 
 Environment: TypeAlias = Mapping[str, str]
-"""Variables with credentials. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
+"""Variables with credentials. ``CHARTERER_FAKECLOUD_TOKEN`` is the bearer token for fake clouds that require one."""
 
 
 Account: TypeAlias = tuple[str, str]
@@ -109,7 +109,7 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
 
 
 class Accounts:
-    """The accounts of all pools, each opened when a pool first needs it and kept until ``close``."""
+    """The accounts of all pools. An account is opened when a pool first needs it, and stays open until ``close``."""
 
     def __init__(
         self,
@@ -140,11 +140,11 @@ class Accounts:
         return grouped
 
     def keep(self, pools: Mapping[PoolId, Pool]) -> None:
-        """Forget the machines of all other pools: ``pools`` are all that there are."""
+        """Forget the machines of all pools other than these. ``pools`` are all pools that exist."""
         self._fleet.keep(pools)
 
     async def close(self) -> None:
-        """Close every account. None may be used afterwards."""
+        """Close every account. No account may be used afterwards."""
         accounts = list(self._accounts.values())
         self._accounts.clear()
         await asyncio.gather(*(account.close() for account in accounts))

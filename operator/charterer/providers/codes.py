@@ -27,12 +27,12 @@ from charterer.providers.errors import (
     UnknownCode,
 )
 
-# Answers that do not have the shape that a cloud describes.
+# Answers that do not have the form that the cloud's documentation describes.
 
 
 @contextmanager
 def understood(pool: PoolId, call: str, otherwise: type[ProviderError]) -> Iterator[None]:
-    """Turn an answer with an unexpected shape into an error about that pool, and about no other."""
+    """Turn the failure to read an answer into an error about that pool. The error concerns no other pool."""
     try:
         yield
     except (LookupError, ValueError, TypeError) as error:
@@ -42,7 +42,7 @@ def understood(pool: PoolId, call: str, otherwise: type[ProviderError]) -> Itera
 logger = logging.getLogger(__name__)
 
 LONGEST_MESSAGE: Final = 400
-"""Number of characters that are kept of a vendor's message."""
+"""Most characters of a vendor's message that are stored."""
 
 
 class CodeMeaning(Enum):
@@ -51,20 +51,20 @@ class CodeMeaning(Enum):
     CAPACITY = auto()
     QUOTA = auto()
     NOT_OFFERED = auto()
-    """The type is not offered there. A spot type may be out of stock."""
+    """The type is not sold there. For a spot type, this may mean that it is out of stock."""
     LATE = auto()
-    """A machine was made, which is billed, and failed afterwards."""
+    """A machine was made and is billed, and failed afterwards."""
     THROTTLED = auto()
     UNAUTHORIZED = auto()
     NOT_FOUND = auto()
     EXISTS = auto()
-    """Something with that name exists."""
+    """An object with that name already exists."""
     INVALID = auto()
     BUSY = auto()
     SERVER = auto()
-    """The server failed. A read may be repeated; what a mutation did is unknown."""
+    """The server failed. A read may be repeated. For a mutation it is unknown whether it took effect."""
     SUMMARY = auto()
-    """The code does not say why; other codes may."""
+    """The code does not say why. Other codes of the same answer may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class LaunchError:
-    """Why a machine was not made, in its vendor's words, and where. A field is empty if the vendor does not say."""
+    """Why a machine was not made, and where, in the vendor's words. A field is empty if the vendor does not say it."""
 
     code: str
     message: str
@@ -87,7 +87,7 @@ class LaunchError:
 
 
 class LaunchRefused(ProviderError):
-    """A code that refuses a launch, if it came instead of an answer to the call."""
+    """A launch was refused by a code that came instead of an answer to the call."""
 
     reason = RefusalKind.LAUNCH_FAILED.value
 
@@ -98,7 +98,7 @@ class LaunchRefused(ProviderError):
 
 
 class AlreadyThere(ProviderError):
-    """Something with the name of what was to be made exists. Nothing happened."""
+    """An object with the name that the new one should get exists already. Nothing was done."""
 
     reason = "AlreadyExists"
 
@@ -133,7 +133,7 @@ def error_of_code(
 ) -> ProviderError:
     """The error for the code with which a whole call was answered.
 
-    ``known``: the code's meaning; None if the adapter does not know the code.
+    ``known``: the code's meaning, or None if the adapter does not know the code.
     ``status``: the HTTP status.
     ``at``: the cloud's time of the answer.
     ``wait``: seconds before the next call, if there were too many calls.
@@ -152,9 +152,9 @@ def error_of_code(
 
 
 Known: TypeAlias = tuple[LaunchError, Code | None]
-"""An error with the meaning of its code; None if the adapter does not know the code."""
+"""An error with the meaning of its code. The meaning is None if the adapter does not know the code."""
 OrderOfKinds: TypeAlias = Sequence[tuple[RefusalKind, tuple[CodeMeaning | None, ...]]]
-"""Kinds of refusals with their meanings, the most specific kind first. None stands for unknown codes."""
+"""Kinds of refusals, each with its meanings. The most specific kind is first. None stands for unknown codes."""
 
 
 def one_refusal(
@@ -166,10 +166,12 @@ def one_refusal(
     order: OrderToken,
     plain: Callable[[str], str] = lambda message: message,
 ) -> Refusal:
-    """One refusal for all errors: of the first of ``kinds`` to which one belongs, or else LaunchFailed.
+    """One refusal for all errors. Its kind is the first of ``kinds`` to which one of the errors belongs, or
+    LaunchFailed if there is none.
 
-    Codes that only sum up others are left out. ``reach``: how far an error reaches, and the name of what it reaches. If
-    errors reach differently, the refusal is of the whole pool. ``plain``: shortens a message for people.
+    Codes that only sum up other codes are left out. ``reach``: how far an error reaches, and the name of the place that
+    it reaches. If the errors reach different places, the refusal is of the whole pool. ``plain``: shortens a message
+    for people.
     """
     telling = [pair for pair in errors if pair[1] is None or pair[1].meaning is not CodeMeaning.SUMMARY] or errors
     for error, code in telling:

@@ -1,4 +1,5 @@
-"""Errors of clouds, whatever the vendor calls them. Each adapter maps its vendor's codes to these classes.
+"""Errors of clouds. Each adapter translates its vendor's codes to these classes, so that they are the same for all
+vendors.
 
 The class of an error says what its catcher may do. The message names the pool, the call and the vendor's code, and says
 what to do.
@@ -19,8 +20,8 @@ class ProviderError(Exception):
     ``message``: the vendor's explanation.
     ``said``: the whole text, for a place that names the pool itself.
     ``reason``: the name of this class of error in conditions and metrics.
-    ``advice``: what a user can do about it.
-    ``refuses``: the kind of refusal that it means for a pool that was asked for nodes; None if it means none.
+    ``advice``: what a user can do about the error.
+    ``refuses``: the kind of refusal that the error means if it answers a request for nodes, or None if it means none.
     """
 
     reason: ClassVar[str]
@@ -37,7 +38,7 @@ class ProviderError(Exception):
         self.message = message
 
     def about(self, pool: PoolId) -> Self:
-        """This error for another pool, for which the same call would have been made."""
+        """This error for another pool, for which the same call would have been sent."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         ProviderError.__init__(other, pool, self.call, self.code, self.message)
@@ -45,7 +46,7 @@ class ProviderError(Exception):
 
 
 class InsufficientCapacity(ProviderError):
-    """The cloud has no such machine left in ``scope`` (a group or a zone). Try another offer, or try later."""
+    """The cloud has no such machine left in ``scope`` (a group or a zone). Try another offer, or try again later."""
 
     reason = "InsufficientCapacity"
     refuses = RefusalKind.STOCK_OUT
@@ -56,7 +57,7 @@ class InsufficientCapacity(ProviderError):
 
 
 class QuotaExceeded(ProviderError):
-    """The account may not have more. ``limit``: the limit that it reached."""
+    """The account may not have more. ``limit``: the limit that the account has reached."""
 
     reason = "QuotaExceeded"
     refuses = RefusalKind.QUOTA_EXCEEDED
@@ -68,7 +69,7 @@ class QuotaExceeded(ProviderError):
 
 
 class Throttled(ProviderError):
-    """There were too many calls, and nothing happened. Repeat after ``retry_after`` seconds."""
+    """There were too many calls. Nothing was done. Repeat the call after ``retry_after`` seconds."""
 
     reason = "Throttled"
 
@@ -78,7 +79,7 @@ class Throttled(ProviderError):
 
 
 class Busy(ProviderError):
-    """Another caller is changing the same thing, and nothing happened. Survey and decide again."""
+    """Another caller is changing the same object. Nothing was done. Survey and decide again."""
 
     reason = "Busy"
 
@@ -99,7 +100,7 @@ class AtMinSize(ProviderError):
 
 
 class WouldTerminate(ProviderError):
-    """A lower target would let the cloud choose which existing instance to end. Nothing happened."""
+    """A lower target would let the cloud choose an existing instance to end. Nothing was done."""
 
     reason = "WouldTerminate"
 
@@ -120,7 +121,7 @@ class InvalidRequest(ProviderError):
 
 
 class UnknownCode(ProviderError):
-    """An answer that the adapter does not know. It is never taken for a lack of capacity."""
+    """The adapter does not know the answer. Such an answer never counts as a lack of capacity."""
 
     reason = "UnknownCode"
     refuses = RefusalKind.UNKNOWN_CODE
@@ -128,7 +129,7 @@ class UnknownCode(ProviderError):
 
 
 class Transient(ProviderError):
-    """The call failed this time, and nothing happened. It may simply be repeated."""
+    """The call failed this time, and nothing was done. The call may simply be repeated."""
 
     reason = "Transient"
 
@@ -141,7 +142,7 @@ class CloudUnreachable(Transient):
 
 
 class NotLeading(ProviderError):
-    """This process may not change anything any more, because another one may lead. Nothing was sent."""
+    """This process may no longer change anything, because another process may lead. Nothing was sent."""
 
     reason = "NotLeading"
 
@@ -160,7 +161,7 @@ class OperatorStopped(ProviderError):
 
 
 class OperatorLimitReached(ProviderError):
-    """The clouds have, or were asked for, as many nodes as the operator may have. Nothing was sent."""
+    """The clouds have, or were asked for, as many nodes as the operator's limits allow. Nothing was sent."""
 
     reason = "OperatorLimit"
     advice = "raise limits.nodes or limits.dollarsPerHour of the chart, or wait until other nodes are given back"
@@ -169,7 +170,7 @@ class OperatorLimitReached(ProviderError):
 class UnusablePrice(ProviderError):
     """A price of zero or less, or of a million dollars an hour, cannot be true.
 
-    The last price counts, if there is one.
+    If there is an earlier price, it stays valid.
     """
 
     reason = "UnusablePrice"
@@ -177,6 +178,6 @@ class UnusablePrice(ProviderError):
 
 
 class CloudOutcomeUnknown(ProviderError):
-    """A mutation was sent, and it is unknown whether it took effect. Look before repeating it."""
+    """A mutation was sent, and it is unknown whether it took effect. Look whether it did before you repeat it."""
 
     reason = "OutcomeUnknown"

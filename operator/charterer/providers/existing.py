@@ -1,7 +1,8 @@
-"""The adapter of nodes that are in the cluster anyway: all there is are the Nodes that a pool selects.
+"""The adapter of nodes that are in the cluster anyway. Its "cloud" consists of the Nodes that a pool selects.
 
-Which of them a budget holds is said by GPURentals alone. To ask is to be told of Nodes that nobody holds, and a node
-that is given back is listed as ended, so that its GPURental ends. Nothing is written, and no Node is touched.
+Only the GPURentals say which of these Nodes a budget holds. A request for nodes is answered with Nodes that nobody
+holds. A node that is released is listed as ended, so that its GPURental ends. Nothing is written, and no Node is
+changed.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ RENTALS: Final = f"/apis/{API_VERSION}/gpurentals"
 POOLS: Final = f"/apis/{API_VERSION}/gpupools"
 
 TRAITS: Final = Traits(named=True, keeps_trying=False, together=False, lag_seconds=1.0, listed_seconds=0.0)
-"""An order that found no Node counts for a second, after which it is asked for again."""
+"""The traits of nodes that are in the cluster anyway. An order that found no Node counts as under way for a second
+(``lag_seconds``). Then the node is requested again.
+"""
 _INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _VALUES: Final = 16
-"""Most instance types and zones that are told of a pool."""
+"""Most instance types and zones that a pool's offering names."""
 _TOKEN: Final = 10
-"""Characters of an order's token in the id of what it was given."""
+"""Characters of an order's token in the id of the instance that the order got."""
 
 
 class NodeGpus(NamedTuple):
@@ -65,7 +68,7 @@ class NodeGpus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """A Node with its labels, and when it came."""
+    """A Node with its labels, and when it joined."""
 
     node: Node
     labels: Mapping[str, str]
@@ -73,21 +76,21 @@ class SeenNode:
 
     @classmethod
     def of(cls, raw: Json) -> SeenNode:
-        """Read one."""
+        """Read a Node."""
         metadata = raw["metadata"]
         return cls(decode.node(raw), metadata.get("labels") or {}, parse_instant(metadata["creationTimestamp"]))
 
     @property
     def name(self) -> NodeName:
-        """Its name."""
+        """The Node's name."""
         return self.node.name
 
     def selected(self, selector: Iterable[tuple[str, str]]) -> bool:
-        """Whether it has all these labels."""
+        """Whether the Node has all these labels."""
         return all(self.labels.get(key) == value for key, value in selector)
 
     def gpus(self, pool: Pool) -> NodeGpus:
-        """Its GPUs, however they are cut; the kind is empty where no label says it."""
+        """The Node's whole GPUs, however they are cut. The type is empty if no label says it."""
         named = self.labels.get(GPU_TYPE_LABEL) or self.labels.get(AMD_TYPE_LABEL) or ""
         kind, parts = whole_type(named.removesuffix(SHARED_SUFFIX)), self.node.count(pool.resource)
         if pool.partition is None:
@@ -98,7 +101,7 @@ class SeenNode:
 
 @dataclass(frozen=True, slots=True)
 class HeldNode:
-    """A GPURental that has not ended. ``existing``: whether its node is there anyway."""
+    """A GPURental that has not ended. ``existing``: whether its node is in the cluster anyway."""
 
     name: str
     pool: PoolId
@@ -110,7 +113,7 @@ class HeldNode:
 
     @classmethod
     def of(cls, raw: Json) -> HeldNode | None:
-        """Read one; None if it has ended."""
+        """Read a GPURental, or None if it has ended."""
         spec, status, metadata = raw.get("spec") or {}, raw.get("status") or {}, raw["metadata"]
         if status.get("phase") == RentalPhase.ENDED:
             return None
@@ -126,12 +129,12 @@ class HeldNode:
 
     @property
     def node_uid(self) -> str:
-        """The uid of the Node that is there anyway."""
+        """The uid of the Node, if it is in the cluster anyway."""
         return self.instance.partition(".")[0]
 
 
 class Rival(NamedTuple):
-    """Another pool of nodes that are there anyway: those that both select are the older one's."""
+    """Another pool of nodes that are in the cluster anyway. A Node that both pools select belongs to the older pool."""
 
     created: Instant
     name: str
@@ -140,17 +143,17 @@ class Rival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The GPURentals that have not ended, and the pools of nodes that are there anyway."""
+    """The GPURentals that have not ended, and the pools of nodes that are in the cluster anyway."""
 
     held: Sequence[HeldNode]
     rivals: Sequence[Rival]
 
     def before(self, pool: Pool) -> Sequence[Rival]:
-        """The pools that come before this one, the first one first."""
+        """The pools that take precedence over this pool, the first one first."""
         return sorted([rival for rival in self.rivals if (rival.created, rival.name) < (pool.created, str(pool.id))])
 
     def renter(self, seen: SeenNode) -> HeldNode | None:
-        """The GPURental whose machine the Node is."""
+        """The GPURental of the machine that the Node belongs to."""
         node = seen.node
         rented = (held for held in self.held if not held.existing)
         return next(
@@ -164,15 +167,17 @@ class Cluster:
         )
 
     def may_be_rented(self, seen: SeenNode) -> bool:
-        """Whether the Node came after a machine was asked for that is there and whose Node is not known yet."""
+        """Whether the Node may belong to a rented machine: it joined after a machine was requested whose Node is not
+        known yet.
+        """
         boots = (held for held in self.held if held.instance and not held.existing and not held.node)
         return any(held.created <= seen.created for held in boots)
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The Nodes that a pool selects at ``at``. ``there``: those with its GPUs, ready and schedulable; ``gpus``: None
-    where nobody says what they have.
+    """The Nodes that a pool selects at ``at``. ``there``: the selected Nodes that have the pool's GPUs, are ready and
+    are schedulable. ``gpus``: None if nobody says which GPUs the Nodes have.
     """
 
     at: Instant
@@ -181,11 +186,11 @@ class Inventory:
     there: Sequence[SeenNode]
     left_out: Sequence[LeftOut]
     why: Mapping[str, LeftOut]
-    """By uid of the Node."""
+    """The Nodes that are left out, by uid."""
 
     @classmethod
     def of(cls, pool: Pool, nodes: Sequence[SeenNode], cluster: Cluster, at: Instant) -> Inventory:
-        """Tell Nodes that take part from the others."""
+        """Separate the Nodes that take part from the Nodes that are left out."""
         before, apart = cluster.before(pool), dict[str, LeftOut | None]()
         for seen in nodes:
             if (foreign := _not_the_pools(pool, seen, before, cluster)) is not None or cluster.may_be_rented(seen):
@@ -199,7 +204,7 @@ class Inventory:
         return cls(at, gpus, nodes, [seen for seen in own if seen.node.uid not in apart], told, why)
 
     def offering(self) -> Offering:
-        """One node of the pool, and how many there are."""
+        """One node of the pool, and the number of Nodes that take part."""
         gpus = NodeGpus("", 0) if self.gpus is None else self.gpus
         return Offering(
             gpu_type=gpus.kind,
@@ -212,7 +217,7 @@ class Inventory:
 
 
 def _not_the_pools(pool: Pool, seen: SeenNode, before: Sequence[Rival], cluster: Cluster) -> LeftOut | None:
-    """Why the Node is somebody else's: rented, or an older pool's."""
+    """Why the Node is not this pool's: it is rented, or an older pool selects it. None if it is this pool's."""
     labels = f"spec.existing.nodeSelector ({_cloud(pool).selected_by})"
     if (renter := cluster.renter(seen)) is not None:
         rented = f"Node {seen.name} is rented by GPUPool {renter.pool} (GPURental {renter.name})"
@@ -225,7 +230,9 @@ def _not_the_pools(pool: Pool, seen: SeenNode, before: Sequence[Rival], cluster:
 
 
 def _gpus(pool: Pool, seen: Sequence[NodeGpus]) -> NodeGpus | None:
-    """The GPUs of the pool's nodes: as declared, as on record, or else as most Nodes have."""
+    """The GPUs of the pool's nodes. They are the declared ones, otherwise the recorded ones, otherwise those that most
+    Nodes have.
+    """
     cloud, offering = _cloud(pool), pool.offering
     if cloud.gpus:
         return NodeGpus(cloud.gpu_type, cloud.gpus)
@@ -237,7 +244,7 @@ def _gpus(pool: Pool, seen: Sequence[NodeGpus]) -> NodeGpus | None:
 
 
 def _unfit(pool: Pool, seen: SeenNode, wanted: NodeGpus | None) -> LeftOut | None:
-    """Why the Node cannot be used; None if it can."""
+    """Why the Node cannot be used, or None if it can."""
     node, has, cloud = seen.node, seen.gpus(pool), _cloud(pool)
     if node.ready and not node.deleting:
         if not has.kind and not cloud.gpus:
@@ -257,19 +264,21 @@ def _unfit(pool: Pool, seen: SeenNode, wanted: NodeGpus | None) -> LeftOut | Non
 
 
 class ExistingCloud:
-    """A Provider for all pools of nodes that are there anyway."""
+    """A Provider for all pools of nodes that are in the cluster anyway."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._given_back: set[str] = set()
-        """What was given back and whose GPURental has not ended yet. Another process is told again."""
+        """Instances that were released and whose GPURentals have not ended yet. A new process gets the release
+        again.
+        """
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """The Nodes that GPURentals hold, and how many take part."""
+        """The Nodes that GPURentals hold, and the number of Nodes that take part."""
         try:
             cluster = await self._cluster()
         except ObjectsError as error:
@@ -306,7 +315,7 @@ class ExistingCloud:
         )
 
     async def _found(self, held: HeldNode, inventory: Inventory) -> tuple[Instance, Notice | None]:
-        """What a GPURental holds, and why nothing new begins there, if so."""
+        """The instance that a GPURental holds, and a notice if nothing new may begin on it."""
         node = next((seen.node for seen in inventory.selected if seen.node.uid == held.node_uid), None)
         told = None if node is None else inventory.why.get(node.uid)
         why = "" if told is None else told.told
@@ -322,7 +331,7 @@ class ExistingCloud:
         return machine, Notice(instance, None, certain=False, why=why) if why and not ended else None
 
     async def quote(self, pool: Pool) -> Quote:
-        """What its owner says that one costs an hour; otherwise nothing."""
+        """The price of a node an hour as the pool's owner declares it, or zero if the owner declares none."""
         price, now = pool.price_override or Price(0), Instant(time.time_ns() // 1_000)
         source = "nodes that are there anyway" if pool.costs_nothing else "spec.price.hourly"
         return Quote(price, price, 0, source, now)
@@ -338,12 +347,12 @@ class ExistingCloud:
         return [PreflightFinding("Nodes", there > 0, said)]
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Nothing: they end by nobody."""
+        """Do nothing, because these nodes do not end themselves."""
 
     # --- changing: what is in the answers -----------------------------------------------------------------------------
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Name a Node that nobody holds for each order, as far as there are any."""
+        """Name for each order a Node that nobody holds, as far as there are such Nodes."""
         try:
             cluster = await self._cluster()
             inventory = await self._inventory(pool, cluster)
@@ -354,14 +363,14 @@ class ExistingCloud:
         return Reply({order.token: _instance(uid, order.token) for order, uid in zip(ask.orders, free, strict=False)})
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Nothing: no order is kept."""
+        """Do nothing, because no order is stored."""
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """Give the node back: it is listed as ended from now on."""
+        """Release the node: from now on it is listed as ended."""
         self._given_back.add(instance)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
@@ -384,7 +393,9 @@ def _rival(raw: Json) -> Rival | None:
 
 
 def _instance(uid: str, token: OrderToken) -> InstanceId:
-    """The id of what an order was given: the Node's uid and a part of the token, so that none is given twice."""
+    """The id of the instance that an order got: the Node's uid and a part of the order's token, so that no id is used
+    twice.
+    """
     return InstanceId(f"{uid}.{token[:_TOKEN]}")
 
 

@@ -85,7 +85,9 @@ def _order(answer: Json) -> OrderToken | None:
 
 
 def _refusals(group: Json, answer: Json) -> tuple[Refusal, ...]:
-    """The failed activities as refusals. If the group replies to orders, its reply has named them already."""
+    """The failed activities as refusals. If the group answers orders with failures at once, its reply has named them
+    already.
+    """
     if group["orders"] == "replying":
         return ()
     failed = (activity for activity in answer["activities"] if activity["status"] == "Failed")
@@ -112,7 +114,7 @@ def reply(group: Json, answer: Json) -> Reply:
 
 
 def traits(group: Json) -> Traits:
-    """The traits of a group, by the way in which machines are ordered from it."""
+    """The traits of a group. They depend on how machines are ordered from the group."""
     orders = group["orders"]
     return Traits(
         named=orders != "counted",
@@ -137,7 +139,7 @@ def now(answer: Json) -> Instant:
 
 
 def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey:
-    """One survey from three answers about a group. It is as old as the oldest of them."""
+    """One survey from three answers about a group. Its time is that of the oldest answer."""
     return Survey(
         pool=pool.id,
         target=None if group["target"] is None else int(group["target"]),
@@ -182,7 +184,7 @@ _CONNECT_SECONDS: Final = 3.0
 _READ_SECONDS: Final = 5.0
 _MUTATION_SECONDS: Final = 10.0
 _READ_PAUSES: Final = (0.2, 0.8)
-"""Seconds before a read's second and third attempt. After the last attempt its error is raised."""
+"""Seconds before a read's second and third attempt. If the last attempt fails, its error is raised."""
 _TARGET_TRIES: Final = 3
 _ANSWER_BYTES: Final = 16 * 2**20
 """Bytes of the longest answer that is read: many thousands of instances."""
@@ -200,7 +202,7 @@ _CODES: Final[Mapping[str, type[ProviderError]]] = {
     "InsufficientInstanceCapacity": InsufficientCapacity,
     "Throttling": Throttled,
     "ServiceUnavailable": Transient,
-    "InternalError": CloudOutcomeUnknown,  # for a read: Transient
+    "InternalError": CloudOutcomeUnknown,  # if the call is a read: Transient
     "TargetChanged": Busy,
     "Unauthorized": CloudUnauthorized,
     "InvalidRequest": InvalidRequest,
@@ -212,7 +214,7 @@ class _AnswerLost(Exception):
 
 
 async def _never_resend(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from repeating a PUT or DELETE after the connection broke, by an exception of ours."""
+    """Raise an exception of ours if the connection broke, because aiohttp would otherwise repeat a PUT or DELETE."""
     try:
         return await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
@@ -222,7 +224,7 @@ async def _never_resend(request: aiohttp.ClientRequest, handler: aiohttp.ClientH
 
 
 class FakeCloud:
-    """A Provider for all groups behind one endpoint, with a bearer token if the cloud wants one."""
+    """A Provider for all groups behind one endpoint. If the cloud requires a bearer token, the calls have one."""
 
     def __init__(self, endpoint: str, token: str | None = None) -> None:
         self._endpoint = endpoint.rstrip("/")
@@ -233,7 +235,7 @@ class FakeCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """Three reads for each pool, for eight pools at a time."""
+        """The surveys, from three reads for each pool. Eight pools are read at a time."""
         surveys = await asyncio.gather(*(self._survey_or_error(pool) for pool in pools))
         return {pool.id: survey for pool, survey in zip(pools, surveys, strict=True)}
 
@@ -262,7 +264,9 @@ class FakeCloud:
         return _decoded(pool, f"GET {path}", lambda: quote(answer, f"the price list of {self._endpoint}"))
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Place the orders. If the group only counts, read its target, and set it only if it is lower than wanted."""
+        """Place the orders. If the group only counts machines, read its target, and set the target only if it is lower
+        than wanted.
+        """
         path = _group_path(pool)
         group = await self._read(pool, path)
         if not _traits(pool, group).named:
@@ -275,7 +279,7 @@ class FakeCloud:
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         """Withdraw each order.
 
-        If the group only counts, read its target, and set it only if it is higher than wanted.
+        If the group only counts machines, read its target, and set the target only if it is higher than wanted.
         """
         path = _group_path(pool)
         group = await self._read(pool, path)
@@ -285,13 +289,13 @@ class FakeCloud:
             try:
                 await self._mutate(pool, "DELETE", f"{path}/orders/{escaped(order, safe='')}")
             except WouldTerminate as error:
-                logger.info("%s", error)  # it was launched meanwhile: the next survey shows its instance
+                logger.info("%s", error)  # a machine was launched meanwhile, which the next survey shows
 
     async def _move_target(self, pool: Pool, group: Json, wanted: Callable[[int], bool], to: int) -> None:
-        """Compare and set the target. If it changed since it was read, the cloud refuses and names the present one: try
-        again.
+        """Change the target if it is still the one that was read. If it has changed, the cloud refuses and names the
+        present target, and the change is tried again.
 
-        Busy if others keep changing it.
+        Raises Busy if other callers keep changing the target.
         """
         path = _group_path(pool)
         target = _decoded(pool, f"GET {path}", lambda: int(group["target"]))
@@ -318,10 +322,12 @@ class FakeCloud:
         logger.info("GPUPool %s: ended instance %s, whose node %s was empty", pool.id, instance, proof.node)
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Do nothing: machines of the fake cloud never end themselves."""
+        """Do nothing, because machines of the fake cloud never end themselves."""
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """Whether the group exists, sells the capacity type and has a price, and how many of maxNodes fit in it."""
+        """The findings on whether the group exists, sells the capacity type and has a price, and on how many of
+        maxNodes fit into it.
+        """
         path = _group_path(pool)
         try:
             group = await self._read(pool, path)
@@ -358,14 +364,16 @@ class FakeCloud:
     async def _call(
         self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None, seconds: float
     ) -> Json:
-        """Send one request once. Returns its answer, or raises the ProviderError that says what is known."""
+        """Send one request once. Returns its answer, or raises the ProviderError that says what is known about its
+        outcome.
+        """
         call = f"{method} {path}"
         lost = Transient if method == "GET" else CloudOutcomeUnknown
         if self._session is None:
             headers = {
                 **self._headers,
                 "Accept-Encoding": "identity",
-            }  # what a compressed answer inflates to is unbounded
+            }  # a compressed answer could grow to any size
             self._session = aiohttp.ClientSession(headers=headers, middlewares=(_never_resend,), auto_decompress=False)
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS)
         try:
@@ -422,7 +430,7 @@ def _traits(pool: Pool, group: Json) -> Traits:
 
 
 async def _bounded(answer: aiohttp.ClientResponse) -> bytes | None:
-    """The answer's body; None if it is too long, in which case reading stops."""
+    """The answer's body, or None if it is too long. Reading then stops."""
     body = bytearray()
     async for part in answer.content.iter_any():
         body += part
@@ -451,7 +459,7 @@ def _decoded(pool: Pool, call: str, decode: Callable[[], T]) -> T:
 def _refusal(
     pool: Pool, call: str, status: int, retry_after: str | None, answer: Mapping[str, Any] | None
 ) -> ProviderError:
-    """The error for the cloud's code. No other place looks at codes."""
+    """The error for the cloud's code. Codes are looked at only here."""
     error = (answer or {}).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         return _without_code(pool, call, status)

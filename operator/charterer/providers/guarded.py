@@ -1,7 +1,7 @@
-"""The wrapper of every account's adapter, with what adapters themselves do not have.
+"""The wrapper of every account's adapter. It does what is the same for all adapters.
 
-These are time-outs, bounded concurrency, the lease's fence, metrics, and what a person forbids: mutations in a dry run,
-nodes while the operator is stopped, and more nodes than the operator's own limits allow.
+It adds time-outs, a limit of concurrent calls, the Lease's fence, and metrics. It also prevents what a person forbids:
+mutations in a dry run, new nodes while the operator is stopped, and more nodes than the operator's own limits allow.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from charterer.spans import Span, no_span
 
 # What a cloud says about a machine, without the values that cannot be recorded.
 #
-# A value out of bounds would be refused by the API server, or would use up a whole budget. It is left out, for each
-# machine by itself, and reported. Other machines, and what the record already has, are not affected.
+# If a value is out of bounds, the API server would refuse it, or it would use up a whole budget. Such a value is
+# reported and left out for that machine alone. Other machines, and values that are already on record, are not affected.
 
 
 _UNBELIEVABLE: Final = Price.parse(str(MOST_HOURLY_DOLLARS))
@@ -51,10 +51,10 @@ _LONGEST_LIFE_SECONDS: Final = 20 * 366 * 86_400.0
 
 
 def recordable(instance: Instance, asked: Instant) -> tuple[Instance, Sequence[str]]:
-    """The instance without values that cannot be recorded, and a sentence about each of these.
+    """The instance without values that cannot be recorded, and a sentence about each of these values.
 
-    If it has more price segments than a record takes, they are replaced by fewer with the same cost. Without any price
-    the quotes say what it costs. ``asked``: the cloud's time of the list.
+    If the instance has more price segments than a record may have, they are replaced by fewer segments with the same
+    cost. If no price is left, the quotes determine the cost. ``asked``: the cloud's time of the list.
     """
     faults: list[str] = []
     within = instance
@@ -83,11 +83,12 @@ def _believable(segments: tuple[PriceSegment, ...]) -> tuple[PriceSegment, ...]:
     return tuple([segment for segment in segments if Price(0) <= segment.price < _UNBELIEVABLE])
 
 
-# All nodes that exist or are on order, as the clouds themselves say, compared with the operator's own limits.
+# All nodes that exist or are on order, by what the clouds themselves say. Their number is compared with the operator's
+# own limits.
 #
-# The planner keeps the limits by what is recorded in the API server. The count here is made anew, from the surveys and
-# from what was asked for since then. It is the last check before a cloud is asked, so neither a wrong plan nor a wrong
-# record passes it.
+# The planner already keeps the limits, but it counts the nodes by the records in the API server. The count here is
+# independent of these records: it is computed from the surveys and from the orders since then. It is the last check
+# before a request is sent to a cloud, so it stops a wrong plan and a wrong record.
 
 
 _CALL = "ask"
@@ -97,7 +98,7 @@ _CALL = "ask"
 class _UnderWay:
     """An order that surveys may not show yet.
 
-    ``at``: when it was answered; None if it was not. ``instance``: its instance, if the answer named one.
+    ``at``: when the order was answered, or None if it was not. ``instance``: its instance, if the answer named one.
     """
 
     at: float | None = None
@@ -106,9 +107,10 @@ class _UnderWay:
 
 @dataclass(slots=True)
 class _KnownPool:
-    """A pool with its last survey, when that was asked for (``began``), and what was asked of the pool since then.
+    """A pool with its last survey, the time at which the survey began (``began``), and the orders for the pool since
+    then.
 
-    ``at_least``: for a cloud that only counts, the number last asked for, and when that was answered.
+    ``at_least``: for a cloud that only counts, the number that was last requested, and when the request was answered.
     """
 
     account: object
@@ -125,7 +127,7 @@ class _KnownPool:
                 yield instance
 
     def coming(self, ask: Ask | None = None) -> int:
-        """Number of nodes that are on order or asked for now, beside the machines that exist.
+        """Number of nodes that are on order or requested now, in addition to the machines that exist.
 
         A group's target does not count machines that are being ended.
         """
@@ -140,7 +142,7 @@ class _KnownPool:
         return len(orders - {instance.order for instance in live})
 
     def worst(self) -> Price | None:
-        """The most that a node of the pool can cost an hour, as the user pays it; None if no price is known."""
+        """The most that a node of the pool can cost an hour, as the user pays it. None if no price is known."""
         return None if self.pool.quote is None else self.pool.quote.worst
 
     def settle(self, survey: Survey) -> None:
@@ -159,7 +161,7 @@ class _KnownPool:
 class Fleet:
     """The pools of all accounts whose nodes are rented. ``clock``: seconds, as of the event loop.
 
-    Without limits nothing is kept.
+    If no limits are set, nothing is stored.
     """
 
     def __init__(self, limits: OperatorLimits, clock: Callable[[], float]) -> None:
@@ -168,7 +170,7 @@ class Fleet:
         self._pools: dict[PoolId, _KnownPool] = {}
 
     def surveyed(self, account: object, pool: Pool, survey: Survey, began: float) -> None:
-        """Take a survey in, which was asked for at ``began``; two may cross."""
+        """Store a survey that began at ``began``. Of two surveys at the same time, the one that began later counts."""
         if self._limits == NO_LIMITS or not pool.cloud.rents:
             return
         known = self._known(account, pool)
@@ -177,7 +179,9 @@ class Fleet:
             known.settle(survey)
 
     def admit(self, account: object, pool: Pool, ask: Ask) -> None:
-        """Count what is asked for as under way. OperatorLimitReached, and nothing is counted, where it is too much."""
+        """Count the requested nodes as under way. If they exceed a limit, raises OperatorLimitReached, and nothing is
+        counted.
+        """
         if self._limits == NO_LIMITS or not pool.cloud.rents:
             return
         known = self._known(account, pool)
@@ -186,9 +190,9 @@ class Fleet:
         known.at_least = ask.at_least, _UnderWay()
 
     def answered(self, pool: PoolId, ask: Ask, reply: Reply | None) -> None:
-        """Take in the cloud's answer.
+        """Record the cloud's answer.
 
-        ``reply``: None if it is unknown what the cloud did; later surveys will show that.
+        ``reply``: None if it is unknown what the cloud did. Later surveys will show that.
         """
         known = self._pools.get(pool)
         if known is None:
@@ -203,7 +207,9 @@ class Fleet:
             known.at_least = known.at_least[0], _UnderWay(self._clock())
 
     def keep(self, pools: Mapping[PoolId, Pool]) -> None:
-        """Forget all pools but these. A pool whose name another group's pool has now is forgotten too."""
+        """Forget all pools other than these. A pool whose name now belongs to a pool of another group is forgotten
+        too.
+        """
         for name, known in list(self._pools.items()):
             if name not in pools or pools[name].cloud != known.pool.cloud:
                 del self._pools[name]
@@ -236,7 +242,9 @@ class Fleet:
 
 
 def _price(known: _KnownPool, machine: Instance) -> Price | None:
-    """The most that a machine costs an hour: its newest price, or the worst price of a new one if that is more."""
+    """The most that a machine costs an hour. It is the newest price, or the worst price of a new machine if that is
+    higher.
+    """
     prices = [known.pool.most_priced(segment.price) for segment in machine.segments[-1:]]
     worst = known.worst()
     return max([*prices, *([] if worst is None else [worst])], default=None)
@@ -254,19 +262,19 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MIN_LEADERSHIP: Final = 1.0
-"""Seconds of leadership that must be left for a mutation to be sent: enough for a usual answer."""
+"""Seconds of leadership that must be left for a mutation to be sent. They are enough for a usual answer."""
 
 
 CallRecorder: TypeAlias = Callable[[str, str, str, float], None]
-"""Takes the vendor, the call, its outcome (``ok`` or the error's reason) and its seconds."""
+"""Records a call: the vendor, the call's name, its outcome (``ok`` or the error's reason) and its seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """The seconds that each kind of call may take in all.
+    """Most seconds in total that each kind of call may take.
 
-    ``at_once``: number of calls of an account at a time. Reads and mutations do not wait for each other. A survey is
-    one call, however many pools it is about.
+    ``at_once``: most calls of an account at a time. Reads and mutations have separate limits and do not wait for each
+    other. A survey is one call, however many pools it is about.
     """
 
     survey: float = 60.0
@@ -288,9 +296,9 @@ class Guards:
     """The limits for the calls of all accounts.
 
     ``record``: records each call.
-    ``fence``: the seconds for which this process may still change anything (the Lease's ``remaining``).
-    ``stopped``: reads, without a cache, whether a person has stopped the operator. Its errors are raised, and then
-    nothing is asked for.
+    ``fence``: returns the seconds for which this process may still change anything (the Lease's ``remaining``).
+    ``stopped``: reads, without a cache, whether a person has stopped the operator. If it raises an error, no node is
+    requested.
     ``dry_run``: whether mutations are only logged.
     ``limits``: the operator's own limits.
     ``span``: makes the span of each call.
@@ -306,7 +314,7 @@ class Guards:
 
 
 class Guarded:
-    """The Provider of one account. It is for the running event loop only, because it uses the loop's clock."""
+    """The Provider of one account. Use it only in the running event loop, because it reads the loop's clock."""
 
     def __init__(self, vendor: str, adapter: Provider, guards: Guards, fleet: Fleet) -> None:
         self._vendor = vendor
@@ -322,8 +330,8 @@ class Guarded:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """The adapter's answer, counted as one call for each pool. If the survey fails as a whole, every pool gets the
-        error.
+        """The adapter's answer. It is counted as one call for each pool. If the survey fails as a whole, every pool
+        gets the error.
 
         Values of machines that cannot be recorded are left out.
         """
@@ -346,7 +354,7 @@ class Guarded:
         return told
 
     def _recordable(self, survey: Survey) -> Survey:
-        """The survey without values of its machines that cannot be recorded. These are logged once."""
+        """The survey without those values of its machines that cannot be recorded. These values are logged once."""
         read = [recordable(instance, survey.asked) for instance in survey.instances]
         problems = [f"{item.id[:253]} has {' and '.join(faults)}" for item, faults in read if faults]
         if (content := "; ".join(problems)) != self._logged.get((survey.pool, "survey"), ""):
@@ -356,8 +364,9 @@ class Guarded:
         return replace(survey, instances=tuple([item for item, _ in read])) if problems else survey
 
     async def quote(self, pool: Pool) -> Quote:
-        """As the adapter answers. UnusablePrice where it is no price, unless the pool's spec says what a node costs, or
-        its nodes are there anyway."""
+        """The adapter's quote. Raises UnusablePrice if the quote has no believable price. It is not raised if the
+        pool's spec says what a node costs, or if the pool's nodes are in the cluster anyway.
+        """
         quote = await self._read(pool, "quote", self._guards.calls.quote, lambda: self._adapter.quote(pool))
         prices = quote.price, quote.worst
         known = pool.price_override is not None or not pool.cloud.rents
@@ -375,7 +384,9 @@ class Guarded:
     # --- mutations ----------------------------------------------------------------------------------------------------
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Ask as the adapter does, within the operator's limits, and unless a person has stopped the operator."""
+        """Ask as the adapter does, within the operator's limits. Nothing is requested if a person has stopped the
+        operator.
+        """
         orders = ", ".join(f"{order.rental} ({order.token})" for order in ask.orders)
         content = f"orders {orders}; at least {ask.at_least} nodes{', together' if ask.together else ''}"
         async with self._mutations:
@@ -434,7 +445,9 @@ class Guarded:
             return await self._counted(pool, call, lambda: _within(seconds, pool.id, call, send()))
 
     async def _mutate(self, pool: Pool, call: str, seconds: float, send: Callable[[], Awaitable[T]]) -> T:
-        """Send a mutation unless the leadership ends too soon. Give it up when the leadership or its time ends."""
+        """Send a mutation unless the leadership ends too soon. The call is given up when the leadership or its time
+        ends.
+        """
         remaining = self._guards.fence()
         if remaining < MIN_LEADERSHIP:
             message = f"not sent: this process leads for {remaining:.1f} s more"
@@ -486,7 +499,7 @@ class Guarded:
 
 
 async def _within(seconds: float, pool: PoolId, call: str, answer: Awaitable[T]) -> T:
-    """A read's answer, if it comes in time. Anything else that an adapter raises becomes an UnknownCode."""
+    """A read's answer, if it comes in time. Any exception that is no ProviderError becomes an UnknownCode."""
     try:
         async with asyncio.timeout(seconds):
             return await answer

@@ -1,4 +1,6 @@
-"""The few calls to the Kubernetes API that adapters make, and their errors. The app gives what makes them."""
+"""The few calls to the Kubernetes API that adapters make, and their errors. The package ``app`` provides the
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,16 @@ Json: TypeAlias = Mapping[str, Any]
 
 
 class CallFailure(StrEnum):
-    """The facts of a call that failed."""
+    """What is known of a call that failed."""
 
     NOT_DONE = "Unreachable"
-    """Nothing was done; it may be repeated."""
+    """Nothing was done. The call may be repeated."""
     UNKNOWN = "OutcomeUnknown"
-    """It may have been done."""
+    """The call may have taken effect."""
     THROTTLED = "Throttled"
-    """Too many calls; nothing was done."""
+    """There were too many calls. Nothing was done."""
     FORBIDDEN = "Forbidden"
-    """The operator may not do that."""
+    """The operator lacks the right."""
     ABSENT = "NotFound"
     """There is no such kind: its CRD is not installed."""
     REFUSED = "Invalid"
@@ -41,7 +43,9 @@ class CallFailure(StrEnum):
 
 
 class ObjectsError(Exception):
-    """A call to the API server failed; ``message`` is the server's. ``retry_after``: seconds, of a throttled one."""
+    """A call to the API server failed. ``message``: the server's message. ``retry_after``: seconds to wait, if there
+    were too many calls.
+    """
 
     def __init__(self, failure: CallFailure, call: str, message: str, retry_after: float = 1.0) -> None:
         super().__init__(f"{call}: {message}")
@@ -60,10 +64,10 @@ class Listed:
 
 
 class Objects(Protocol):
-    """Objects of the cluster by path. Every call may raise ObjectsError; nothing is repeated."""
+    """Objects of the cluster by path. Every call may raise ObjectsError. No call is repeated."""
 
     async def get(self, path: str) -> Json | None:
-        """One object; None where there is none of that name, nor that kind."""
+        """One object. None if there is no object of that name, or no such kind."""
         ...
 
     async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
@@ -71,15 +75,19 @@ class Objects(Protocol):
         ...
 
     async def create(self, path: str, body: Json, *, dry_run: bool = False) -> bool:
-        """Create an object in the collection at ``path``; False where one of that name exists."""
+        """Create an object in the collection at ``path``. Returns False if an object of that name exists."""
         ...
 
     async def keep_by(self, path: str, resource_version: str, finalizers: Sequence[str]) -> str | None:
-        """Set an object's finalizers; its new resourceVersion, or None where it has changed since or is gone."""
+        """Set an object's finalizers. Returns its new resourceVersion, or None if the object has changed since or is
+        gone.
+        """
         ...
 
     async def delete(self, path: str, *, uid: str, resource_version: str = "") -> bool:
-        """Delete that object, if it is still the same (and unchanged); False where it is not, or is gone."""
+        """Delete the object if it has this uid and, if given, this resourceVersion. Returns False if it differs in
+        either, or is gone.
+        """
         ...
 
 
@@ -93,7 +101,9 @@ _ERRORS: Final[Mapping[CallFailure, type[ProviderError]]] = {
 
 
 def about_pool(pool: PoolId, error: ObjectsError, hints: Mapping[CallFailure, str]) -> ProviderError:
-    """The error as one of that pool; ``hints``: what follows the API server's words, by what failed."""
+    """The error of the API server as an error of that pool. ``hints``: texts that follow the API server's message, by
+    the kind of failure.
+    """
     message = f"{error.message}{hints.get(error.failure, '')}"
     if error.failure is CallFailure.THROTTLED:
         return Throttled(pool, error.call, error.failure.value, message, error.retry_after)

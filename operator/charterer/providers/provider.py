@@ -18,13 +18,13 @@ from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.time import Instant
 from charterer.providers.errors import ProviderError
 
-# What a cloud's own object, such as an instance group, declares about its nodes before there is one.
+# What an object of a cloud, such as an instance group, declares about its nodes before there are any.
 
 
 _MOST: Final = 64
-"""The most labels, taints and resources that are read from an object. An Auto Scaling group has at most 50 tags."""
+"""Most labels, taints and resources that are read from an object. An Auto Scaling group has at most 50 tags."""
 _EFFECTS: Final[Mapping[str, TaintEffect]] = {"NoSchedule": "NoSchedule", "NoExecute": "NoExecute"}
-"""Effects that keep pods away. A taint with PreferNoSchedule keeps none away, and is ignored."""
+"""Effects by which a taint keeps pods away. A taint with PreferNoSchedule keeps no pod away and is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class NodeTemplate:
 
     ``labels``: by key. ``taints``: key and ``VALUE:EFFECT``. ``resources``: quantities by name.
 
-    What no Node can have is ignored: the object's owner may have written it for other programs.
+    A declaration that no Node can have is ignored, because the object's owner may have written it for other programs.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class NodeTemplate:
     resources: Mapping[str, str] = field(default_factory=dict)
 
     def traits(self, machine: Mapping[str, str]) -> NodeTraits:
-        """The traits of each node. ``machine``: the resources of its machine, which declared resources replace."""
+        """The traits of each node. ``machine``: the resources of the machine. Declared resources replace these."""
         labels = _first(each for each in sorted(self.labels.items()) if is_label(*each))
         resources = _first(each for each in sorted(self.resources.items()) if _is_amount(*each))
         taints = dict.fromkeys(taint for each in self.taints if (taint := _taint(*each)) is not None)
@@ -66,7 +66,7 @@ def _is_amount(resource: str, quantity: str) -> bool:
 
 
 def _taint(key: str, text: str) -> NodeTaint | None:
-    """The taint; None if the text is none, or if it keeps no pod away."""
+    """The taint. None if the text is no taint, or if the taint keeps no pod away."""
     value, _, named = text.partition(":")
     effect = _EFFECTS.get(named)
     return NodeTaint(key, value, effect) if effect is not None and is_label(key, value) else None
@@ -74,9 +74,10 @@ def _taint(key: str, text: str) -> NodeTaint | None:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """Proof that a look without a cache, at ``checked``, found no live pod on ``node`` (None: no Node ever appeared).
+    """Proof that an uncached list at ``checked`` showed no live pod on ``node``. ``node`` is None if no Node ever
+    appeared.
 
-    Only the controller's check makes it, right before the instance is ended.
+    Only the controller's check makes this proof, immediately before the instance is ended.
     """
 
     node: NodeName | None
@@ -85,7 +86,7 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class PreflightFinding:
-    """One result of a preflight: what was looked at, whether it is well, and if not, what to do."""
+    """One result of a preflight: what was checked, whether it is well, and what to do if it is not."""
 
     subject: str
     well: bool
@@ -93,9 +94,9 @@ class PreflightFinding:
 
 
 def size_finding(pool: Pool, group_size: int) -> PreflightFinding:
-    """Whether the pool's group takes as many nodes as its spec allows.
+    """The finding on whether the pool's group may have as many nodes as the pool's spec allows.
 
-    More than the group takes are never asked for.
+    More nodes than the group may have are never requested.
     """
     said = f"spec.maxNodes is {pool.max_nodes}, and the group takes {group_size}"
     well = pool.max_nodes <= group_size
@@ -105,7 +106,7 @@ def size_finding(pool: Pool, group_size: int) -> PreflightFinding:
 def vcpus_finding(
     pool: Pool, quota: str, used: int, allowed: int, each: int, own: int, ask_where: str
 ) -> PreflightFinding:
-    """Whether all nodes of the pool fit into a quota of virtual CPUs.
+    """The finding on whether all nodes of the pool fit into a quota of virtual CPUs.
 
     ``used``, ``allowed``: virtual CPUs that are used, and the quota.
     ``each``: virtual CPUs of a node.
@@ -141,17 +142,19 @@ NONE_KNOWN: Final[KnownMachines] = MappingProxyType({})
 class Provider(Protocol):
     """One account of one cloud. Every call may raise a ProviderError.
 
-    The adapter repeats reads a limited number of times. A mutation is sent once. If it is unknown whether it took
-    effect, CloudOutcomeUnknown is raised: look before repeating it.
+    If a read fails, the adapter repeats it a limited number of times. A mutation is sent only once. If it is unknown
+    whether the mutation took effect, CloudOutcomeUnknown is raised. The caller must then look before it repeats the
+    mutation.
     """
 
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """The cloud's answer for each pool, or why it could not be asked. One pool's error does not affect the others.
+        """The cloud's answer for each pool, or the reason why it could not be asked. An error of one pool does not
+        affect the others.
 
-        ``known``: machines that are recorded as running. The answer has those that the cloud still has, even if they
-        have lost the tags or labels by which it finds others.
+        ``known``: machines that are recorded as running. If the cloud still has such a machine, the answer contains it,
+        even if it has lost the tags or labels by which machines are found.
         """
         ...
 
@@ -160,34 +163,36 @@ class Provider(Protocol):
         ...
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Make the cloud want these orders. It never ends or lowers anything. The same orders again make the same call.
+        """Order these nodes from the cloud. The call never ends or lowers anything. If it is repeated with the same
+        orders, it is the same call.
 
-        Raises what concerns the whole call. Refusals of single orders are in the reply, or in a later survey.
+        Errors of the whole call are raised. Refusals of single orders are in the reply, or in a later survey.
         """
         ...
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Withdraw orders that are not wanted any more. None of them has an instance.
+        """Withdraw orders that are no longer wanted. None of them has an instance.
 
-        Clouds that only count lower their number to ``keep``; WouldTerminate if more instances than that exist. It is
-        called only if the pool's traits have ``keeps_trying``.
+        A cloud that only counts lowers its number to ``keep``. Raises WouldTerminate if more instances than that exist.
+        The method is called only if the pool's traits have ``keeps_trying``.
         """
         ...
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """End that one instance without a replacement. It succeeds if the instance is not there any more."""
+        """End that one instance without a replacement. If the instance does not exist any more, the call succeeds."""
         ...
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Keep the machines of these pools from ending themselves, if it is time to, because the operator lives.
+        """If a renewal is due, tell the machines of these pools that the operator is alive, so that they do not end
+        themselves.
 
-        It is called as often as a quiet pool is surveyed. A machine that nobody renews for the pool's
-        ``abandonAfterSeconds`` ends itself, whatever else is down.
+        The method is called as often as a quiet pool is surveyed. If nobody renews a machine for the pool's
+        ``abandonAfterSeconds``, it ends itself, whatever else has failed.
         """
         ...
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """Find what would fail or cost money by surprise: rights, settings, quota, price."""
+        """Find failures and surprising costs: missing rights, wrong settings, a low quota, a wrong price."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,6 @@
-"""Calls of an SDK that blocks. Each has a thread and a time-out. Reads are tried again; a mutation is sent once."""
+"""Calls of an SDK that blocks. Each call has a thread and a time-out. A read that fails is repeated, and a mutation is
+sent only once.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from charterer.domain.order import Order, Refusal, Reply
 from charterer.domain.time import Instant, instant
 from charterer.providers.errors import ProviderError, Transient
 
-# Orders that a cloud takes one by one, a few at a time.
+# Orders that a cloud accepts only one by one. A few of them are sent at a time.
 
 
 logger = logging.getLogger(__name__)
@@ -23,10 +25,12 @@ _AT_ONCE: Final = 4
 
 
 async def in_waves(orders: Sequence[Order], one: Callable[[Order], Awaitable[InstanceId | Refusal | None]]) -> Reply:
-    """Ask for orders one by one, a few at a time, until the first that gets nothing. The others wait for the next ask.
+    """Ask for orders one by one, a few at a time, until an order gets nothing. The remaining orders wait for the next
+    ask.
 
-    ``one``: asks for one order. It returns None if the order was accepted and a survey will show the outcome. Answers
-    that came before an error are returned. The error is raised only if there were none.
+    ``one``: asks for one order. It returns None if the order was accepted and a survey will show the outcome. If an
+    error follows some answers, these answers are returned and the error is logged. The error is raised only if there
+    was no answer.
     """
     launched: dict[OrderToken, InstanceId] = {}
     refused: dict[OrderToken, Refusal] = {}
@@ -62,16 +66,16 @@ CALLS_AT_ONCE: Final = 8
 CONNECT_SECONDS: Final = 3.0
 READ_SECONDS: Final = 20.0
 _LONGEST_SECONDS: Final = 45.0
-"""Seconds for a call, with all that the SDK does before it, such as looking for credentials."""
+"""Most seconds for a call. They include everything that the SDK does first, such as looking for credentials."""
 NO_ANSWER: Final = f"no answer within {_LONGEST_SECONDS:.0f} s"
 _READ_PAUSES: Final = (0.2, 0.8)
-"""Seconds before a read's second and third attempt. After the last attempt its error is raised."""
+"""Seconds before a read's second and third attempt. If the last attempt fails, its error is raised."""
 
 
 class Threads:
     """The threads of an account.
 
-    ``name``: the beginning of their names. ``sleep``: waits between attempts of a read.
+    ``name``: the beginning of the threads' names. ``sleep``: waits between attempts of a read.
     """
 
     def __init__(self, name: str, sleep: Sleep = asyncio.sleep) -> None:
@@ -79,12 +83,12 @@ class Threads:
         self._executor = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix=name)
 
     async def run(self, send: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """Return or raise what ``send`` does. TimeoutError if that takes too long."""
+        """Return or raise what ``send`` returns or raises. Raises TimeoutError if that takes too long."""
         async with asyncio.timeout(_LONGEST_SECONDS):
             return await asyncio.get_running_loop().run_in_executor(self._executor, send, *arguments)
 
     async def patiently(self, once: Callable[[], Awaitable[T]], *, mutation: bool) -> T:
-        """The answer to a call. A read is tried again after each Transient."""
+        """The answer to a call. If a read raises Transient, it is tried again."""
         for pause in () if mutation else _READ_PAUSES:
             try:
                 return await once()
@@ -93,15 +97,15 @@ class Threads:
         return await once()
 
     def close(self) -> None:
-        """End the threads after their calls."""
+        """End the threads once their calls have ended."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 def time_in(date: str | None) -> Instant:
-    """The time in an HTTP header Date, to the second; the earliest instant if there is no header."""
+    """The time in an HTTP header Date, to the second. If there is no header, the earliest instant."""
     return Instant(0) if date is None else instant(parsedate_to_datetime(date))
 
 
 def seconds_in(retry_after: str | None) -> float | None:
-    """The seconds in an HTTP header Retry-After; None if it has none."""
+    """The seconds in an HTTP header Retry-After, or None if it has none."""
     return float(retry_after) if retry_after is not None and retry_after.isdigit() else None

@@ -23,22 +23,24 @@ from charterer.server.listener import Listener, RateLimiter, Refused
 from charterer.server.progress import CurrentRun, JobDirectory, ProgressBoard, ProgressReport, parse_trainer_status
 from charterer.server.tokens import Authenticator, Caller
 
-# Long polling: an answer waits until the group that a run should form changes, so that pods learn of it at once.
+# Long polling: an answer is held back until the group that a run should form changes, so that pods hear of the change
+# at once.
 #
 # Only the leader of a run and pods that wait to join request this. A waiting request costs its connection and a future.
-# Each turn of the loop checks the waiting requests, and only of jobs that have some.
+# Each turn of the loop checks the waiting requests. It looks only at jobs that have waiting requests.
 
 
 HOLD_SECONDS: Final = 20.0
-"""The longest wait of an answer in seconds. The limit is shorter than the time-outs of proxies and clients."""
+"""Most seconds for which an answer is held back. The limit is shorter than the time-outs of proxies and clients."""
 MOST_HELD: Final = 2_048
-"""Number of answers that may wait at the same time. Further answers are sent at once, and the pod asks again later."""
+"""Most answers that are held back at the same time. A further answer is sent at once, and the pod asks again later."""
 
 
 class HeldAnswers:
-    """Answers that wait.
+    """Answers that are held back.
 
-    ``generation`` returns the generation of the group that a job's run should form now; None for no group.
+    ``generation`` returns the generation of the group that a job's run should form now, or None if it should form no
+    group.
     """
 
     def __init__(
@@ -81,14 +83,14 @@ class HeldAnswers:
                     changed.set_result(None)
 
 
-# The interface of the part that learns from reports and advises batch sizes: the controller implements it.
+# The interface of the part that learns from reports and advises batch sizes. The controller implements this interface.
 
 
 class BatchAdvisor(Protocol):
-    """Receives every accepted report and answers at once, from memory. It never raises."""
+    """Receives every accepted report and answers at once, from memory. No method raises."""
 
     def handle_report(self, job_id: JobId, run: int, report: ProgressReport, at: Instant) -> int | None:
-        """The total batch size in samples that the job should use from now on; None keeps the job's own."""
+        """The total batch size in samples that the job should use from now on. None if the job should keep its own."""
         ...
 
 
@@ -108,16 +110,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """``connections``: open at a time. ``request_seconds``: time in which a connection must bring its next request."""
+    """``connections``: most open at a time. ``request_seconds``: time within which a connection must send its next
+    request.
+    """
 
     connections: int = 512
     request_seconds: float = 15.0
 
 
 PROGRESS_CONNECTIONS = ServerLimits(connections=4_096)
-"""For reports: the waiting answers (``MOST_HELD``) use at most half of the connections."""
+"""Limits for reports. The answers that are held back (``MOST_HELD``) use at most half of the connections."""
 FEW_CONNECTIONS = ServerLimits(connections=64)
-"""For health and metrics, which have few clients."""
+"""Limits for health and metrics, which have few clients."""
 
 
 def _checked(checks: Mapping[str, Check]) -> Handler:
@@ -181,7 +185,7 @@ async def _body(request: web.Request, within: float) -> bytes:
 
 
 def _current_run(directory: JobDirectory, job: JobId, report: ProgressReport) -> CurrentRun:
-    """The current run of the job, which must be that of the report.
+    """The current run of the job, which must be the run that the report names.
 
     Raises Refused (409) if the report's run is over.
     """

@@ -1,8 +1,8 @@
 """A listening socket with a bounded number of connections, so that clients cannot exhaust file descriptors and memory.
 
-A connection counts from its acceptance on, including the TLS handshake. If there are too many, the listener closes the
-oldest one of the client address that has the most. So a client that opens many closes its own, and a client that sends
-its request at once gets an answer.
+A connection counts from the time when it is accepted, so the TLS handshake counts too. If there are too many
+connections, the listener closes the oldest connection of the client address that has the most. So a client that opens
+many connections loses its own. A client that sends its request at once gets an answer.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Generic, TypeVar
 
-# A rate limit per key: one token bucket each, for a bounded number of keys.
+# A rate limit for each key. Each key has a token bucket, and the number of keys is limited.
 
 
 class RateLimiter:
-    """``rate`` calls a second in the long run and ``burst`` at once, per key. The longest unused keys are forgotten."""
+    """Allows each key ``rate`` calls a second in the long run and ``burst`` calls at once. The keys that were not used
+    for longest are dropped.
+    """
 
     def __init__(
         self, *, rate: float = 2.0, burst: int = 20, size: int = 50_000, clock: Callable[[], float] = time.monotonic
@@ -34,7 +36,9 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_seconds(self, key: str) -> float:
-        """0 if the call is admitted, which counts it; otherwise the seconds until the next call would be admitted."""
+        """0 if the call is allowed, which counts the call. Otherwise the seconds until the next call would be
+        allowed.
+        """
         now = self._clock()
         tokens, at = self._buckets.pop(key, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + (now - at) * self._rate)
@@ -73,7 +77,7 @@ C = TypeVar("C")
 class ConnectionTable(Generic[C]):
     """The open connections by client address.
 
-    The caller closes surplus connections, so that at most ``limit`` stay open.
+    At most ``limit`` connections stay open, because the caller closes the connections that ``add`` returns.
     """
 
     def __init__(self, limit: int) -> None:
@@ -85,7 +89,9 @@ class ConnectionTable(Generic[C]):
         return self._size
 
     def add(self, connection: C, address: str) -> C | None:
-        """Add a connection. Returns the connection that the caller must close for it, if any; it no longer counts."""
+        """Add a connection. Returns the connection that the caller must close in exchange, if any. That connection no
+        longer counts.
+        """
         self._by_address.setdefault(address, {})[connection] = None
         self._size += 1
         if self._size <= self._limit:
@@ -106,9 +112,9 @@ class ConnectionTable(Generic[C]):
 
 
 class Listener:
-    """Listens from its creation on and gives each connection a protocol of ``protocols``, until closed.
+    """Listens from its creation on, until closed, and gives each connection a protocol that ``protocols`` makes.
 
-    ``limit``: open connections at a time. Raises OSError if the port is taken.
+    ``limit``: most open connections at a time. Raises OSError if the port is taken.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Progress reports of training pods, kept in memory and rarely written into status.
+"""Progress reports of training pods. They are stored in memory and rarely written into status.
 
 10,000 jobs that report every ten seconds must not cause 1,000 writes a second. A job's progress becomes due for its
 status if it changed noticeably, and at most once per ``flush_seconds``. The step that records a run's end also writes
@@ -24,7 +24,7 @@ from charterer.server.listener import Refused
 
 # Parsing of a report's fields, which a pod may fill with anything.
 #
-# Refused (400) names the field, its value and the wanted values.
+# Refused (400) names the field, its value, and the values that are allowed.
 
 
 LARGEST: Final = 10**15
@@ -53,7 +53,7 @@ def bad_field(name: str, value: object, wanted: str) -> Refused:
 def number_in(
     body: Mapping[str, object], name: str, largest: float, wanted: str, *, least: float = 0.0
 ) -> float | None:
-    """A number from ``least`` to ``largest``; None if the field is absent. Raises Refused."""
+    """A number from ``least`` to ``largest``, or None if the field is absent. Raises Refused."""
     value = body.get(name)
     if value is None:
         return None
@@ -65,7 +65,7 @@ def number_in(
 
 
 def whole_in(body: Mapping[str, object], name: str, least: int = 0, largest: int = LARGEST) -> int | None:
-    """A whole number from ``least`` to ``largest``; None if the field is absent. Raises Refused."""
+    """A whole number from ``least`` to ``largest``, or None if the field is absent. Raises Refused."""
     value = body.get(name)
     if value is None:
         return None
@@ -90,7 +90,7 @@ class Members(NamedTuple):
 
 
 class SessionOfRun(NamedTuple):
-    """The run of an interactive job: how often the job asked for GPUs, and since when the run has its GPUs."""
+    """The run of an interactive job: how often the job requested GPUs, and since when the run has its GPUs."""
 
     asks: int
     since: Instant
@@ -101,9 +101,10 @@ class CurrentRun:
     """The oldest run of a job that has live pods. While one run replaces another, the former run still counts.
 
     ``allocation`` is the content of the pods' annotation ``charterer.dev/allocation``. ``stopping``: the run is being
-    stopped or is about to be, so its pods should write a checkpoint and exit. ``hazard`` is the rate at which its nodes
-    are taken back, None if none is expected; ``ages`` are the ages of these nodes in hours. ``members`` is None if the
-    run's width cannot change in place. ``session`` is None if the job is not interactive.
+    stopped or is about to be, so its pods should write a checkpoint and exit. ``hazard`` is the rate at which the run's
+    nodes are taken back, or None if no node is expected to be taken back. ``ages`` are the ages of these nodes in
+    hours. ``members`` is None if the run's width cannot change in place. ``session`` is None if the job is not
+    interactive.
     """
 
     number: int
@@ -125,7 +126,7 @@ class JobDirectory(Protocol):
     """Looks a job up by uid, at once and from memory."""
 
     def find(self, job: JobId) -> CurrentRun | None:
-        """The job's current run; None if there is no such job or none of its runs has live pods."""
+        """The job's current run, or None if there is no such job or none of its runs has live pods."""
         ...
 
 
@@ -134,7 +135,7 @@ class JobDirectory(Protocol):
 
 _SMOOTHING = 0.25
 _LONGEST_START_SECONDS = 3_600.0
-"""A first report after more than this time shows the worker's first cell rather than its start."""
+"""Seconds after which a first report shows when the worker's first cell ran, and not when the worker started."""
 
 
 def with_usage(
@@ -174,7 +175,9 @@ def _start_seconds(before: float | None, seconds: float) -> float | None:
 
 
 def seen_from(progress: Progress, at: Instant) -> Progress:
-    """Progress from a former process, from which this process continues at ``at``. Idle time in between is unknown."""
+    """Progress from a former process, from which this process continues at ``at``. Whether the GPUs were idle in
+    between is unknown.
+    """
     usage = progress.usage
     if usage is None or usage.idle_since is None:
         return progress
@@ -232,16 +235,17 @@ def _gradient_variance(body: Mapping[str, object]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ProgressReport:
-    """One report of one pod. ``fraction`` of the job done in [0, 1]; ``throughput`` in the unit of the job's profile.
+    """One report of one pod. ``fraction`` of the job done in [0, 1]. ``throughput`` in the unit of the job's profile.
 
     A smaller fraction than before is accepted, because a run may fall back to its last checkpoint. ``batch``: samples
     per step of all GPUs together. ``step_seconds``: mean of the steps since the last report. ``grad_sqr`` and
     ``grad_var``: squared norm of the gradient, and variance of its estimate at the job's own batch size.
     ``checkpoint_seconds``: duration of the last checkpoint. ``compute_seconds``, ``sync_seconds`` and ``load_seconds``:
-    parts of a mean step that compute, wait for other ranks, and wait for input. ``generation``: group in which the
-    process trains. ``wait_generation``: the answer may wait until the group to form is another one than this.
-    ``resize_seconds``: standstill of the training at the last change of the group. ``busy``: whether a cell runs on the
-    GPUs of an interactive job.
+    the parts of a mean step in which the pod computes, waits for other ranks, and waits for input.
+
+    ``generation``: generation of the group in which the process trains. ``wait_generation``: the answer may be held
+    back until the group to form has another generation than this one. ``resize_seconds``: how long the training stood
+    still at the last change of the group. ``busy``: whether a cell runs on the GPUs of an interactive job.
     """
 
     run: int | None = None
@@ -293,7 +297,7 @@ class ProgressReport:
 
     @property
     def seconds_per_step(self) -> float | None:
-        """Seconds per step: as reported, else batch ÷ throughput (samples a second); None if neither is known."""
+        """Seconds per step: as reported, otherwise batch ÷ throughput (samples a second). None if neither is known."""
         if self.step_seconds is not None or self.batch is None or not self.throughput:
             return self.step_seconds
         seconds = self.batch / self.throughput
@@ -301,7 +305,7 @@ class ProgressReport:
 
     @property
     def done(self) -> float | None:
-        """The fraction done: as reported, else step ÷ total_steps; None if neither was reported."""
+        """The fraction done: as reported, otherwise step ÷ total_steps. None if neither was reported."""
         if self.fraction is not None:
             return self.fraction
         if self.step is None or not self.total_steps:
@@ -318,8 +322,8 @@ class ProgressReport:
 def noticeably_different(old: Progress | None, new: Progress) -> bool:
     """Whether ``new`` is worth a write.
 
-    A write is worthwhile for another run or group, a change by 1 % of the job or 10 % of the throughput, the first and
-    the last fraction, and the begin or end of a cell.
+    A write is worthwhile for another run or group, for a change by 1 % of the job or 10 % of the throughput, for the
+    first and the last fraction, and when a cell begins or ends.
     """
     if old is None or (old.run, old.generation, old.busy) != (new.run, new.generation, new.busy):
         return True
@@ -332,7 +336,9 @@ def noticeably_different(old: Progress | None, new: Progress) -> bool:
 
 
 def _advanced(progress: Progress, last: Progress | None, before: Progress | None) -> Progress:
-    """Add to ``progress`` when its run advanced. ``last`` is of the same run, ``before`` of any run of the job."""
+    """Add to ``progress`` the time at which its run last advanced. ``last`` is of the same run, ``before`` of any run
+    of the job.
+    """
     pause, advances = (0.0, 0) if before is None else (before.longest_pause, before.advances)
     since = None if last is None else last.advanced
     if not progress.moves:
@@ -353,7 +359,7 @@ class _Entry:
 
 
 class ProgressBoard:
-    """The latest progress by job. Only reports of the leader count: one pod speaks for the run.
+    """The latest progress by job. One pod speaks for the run: only reports of the leader count.
 
     ``regrouped`` is called if a leader reports another group than before.
     """
@@ -413,12 +419,12 @@ class ProgressBoard:
             self._entries[job] = _Entry(adopted, adopted, at)
 
     def latest(self, job: JobId) -> Progress | None:
-        """The job's latest progress; None if this process has received no report of it."""
+        """The job's latest progress, or None if this process has received no report of it."""
         entry = self._entries.get(job)
         return entry.latest if entry is not None else None
 
     def due(self, now: Instant) -> tuple[tuple[JobId, Progress], ...]:
-        """The progress that is due to be written into status."""
+        """The progress of each job for which a write into status is due."""
         return tuple((job, entry.latest) for job, entry in self._entries.items() if self._is_due(entry, now))
 
     def _is_due(self, entry: _Entry, now: Instant) -> bool:
@@ -471,11 +477,12 @@ def parse_trainer_status(body: bytes, index: int, *, stopping: bool) -> Progress
 
 
 def trainer_report(status: Mapping[str, object], index: int, *, stopping: bool) -> ProgressReport:
-    """The report in an object ``trainerStatus``, which Kubeflow Trainer also keeps in a TrainJob's status.
+    """The report in an object ``trainerStatus``, which Kubeflow Trainer also stores in a TrainJob's status.
 
     The metrics ``current_step`` and ``total_steps``, which Hugging Face's Trainer sends, are finer than whole percents
-    and take precedence. Two percentages are ignored. Training sends 0 when it begins, even if it continues from a
-    checkpoint. A loop that was left early while the run is ``stopping`` sends 100, as a finished one does.
+    and are preferred to them. Two percentages are ignored. 0 is ignored, because training sends it when it begins, even
+    if it continues from a checkpoint. 100 is ignored while the run is ``stopping``, because a loop that was left early
+    sends it, just like a finished loop.
     """
     percent = number_in(status, "progressPercentage", _DONE, "a number from 0 to 100: percent of the work that is done")
     number_in(status, "estimatedRemainingSeconds", LARGEST, "a number of seconds from 0; it may be left out")
@@ -503,6 +510,6 @@ def _metrics(listed: object) -> Mapping[str, str]:
 
 
 def _whole(text: str | None) -> int | None:
-    """A count among the metrics, which are texts of any meaning; None if the text is no count."""
+    """A count among the metrics, which are texts of any meaning. None if the text is no count."""
     is_count = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if is_count and text is not None else None

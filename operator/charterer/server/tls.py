@@ -1,10 +1,10 @@
 """The progress endpoint's certificate, and its own certificate authority (CA) in one Secret that all replicas share.
 
-Pods get the CA's certificate at their start and may run for weeks. A renewed server certificate is therefore signed by
-the same CA, whose key is kept beside it. The CA itself is renewed under its own name and key, so that pods with the
-former CA certificate accept new server certificates.
+Pods get the CA's certificate at their start and may run for weeks. So a renewed server certificate is signed by the
+same CA, whose key is stored in the Secret too. If the CA itself is renewed, it keeps its name and key, so that pods
+with the former CA certificate accept new server certificates.
 
-A certificate that others make and renew, such as cert-manager, is read from the files of a mounted Secret.
+A certificate that others make and renew, such as cert-manager, is read from the files of a mounted Secret instead.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ SaveSecret = Callable[[Mapping[str, bytes], str | None], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """The CA's certificate for the pods, and the server's own chain and key, all as PEM.
+    """The CA's certificate for the pods, and the server's own chain and key. All are PEM.
 
-    ``run_secret`` is the secret from which the keys of runs are derived, by which the pods of a run recognise each
-    other. ``run_secret`` is derived from a key that stays the same when certificates are renewed: the CA's key, or the
+    The keys of runs are derived from ``run_secret``. The pods of a run recognise each other by the key of the run.
+    ``run_secret`` itself is derived from a key that stays the same when certificates are renewed: the CA's key, or the
     server's own key if the certificate is read from files.
     """
 
@@ -190,7 +190,9 @@ def _new_server(authority: _Pair, names: Sequence[str], now: datetime) -> _Pair:
 
 
 def _renew_at(authority: _Pair, server: _Pair) -> datetime:
-    """The time to replace either certificate. A CA must outlive the server certificates that it signs."""
+    """The time at which the first of the two certificates must be replaced. A CA must outlive the server certificates
+    that it signs.
+    """
     return min(
         server.certificate.not_valid_after_utc - _RENEW_BEFORE,
         authority.certificate.not_valid_after_utc - _SERVER_LIFE,
@@ -226,12 +228,13 @@ def _current(data: Mapping[str, bytes], names: Sequence[str], now: datetime) -> 
 
 
 async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], now: datetime) -> TlsMaterial:
-    """The certificate for ``names`` (DNS names or IP addresses): the stored one, or a new one, which is stored first.
+    """The certificate for ``names`` (DNS names or IP addresses): the stored certificate, or a new one. A new one is
+    stored before it is returned.
 
-    A server certificate lives two years. The server certificate is replaced 30 days before its end, or if ``names`` has
-    a new name. The CA lives ten years and is renewed under its own key two years before its end. If replicas race, one
-    wins and the others use its certificate. Raises UnusableSecret if the Secret does not have the expected content, and
-    RuntimeError if other replicas keep changing the Secret.
+    A server certificate is valid for two years. It is replaced 30 days before its end, or if ``names`` has a new name.
+    The CA is valid for ten years and is renewed under its own key two years before its end. If several replicas write
+    at the same time, one succeeds and the others use its certificate. Raises UnusableSecret if the Secret does not have
+    the expected content, and RuntimeError if other replicas keep changing the Secret.
     """
     if now.tzinfo is None:
         raise ValueError("ensure_tls needs an aware datetime")
@@ -256,13 +259,14 @@ async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], n
     raise RuntimeError(f"the progress endpoint's certificate could not be stored in {_ATTEMPTS} attempts")
 
 
-# Files that others make and renew, such as those of a Secret of cert-manager.
+# Certificates in files that others make and renew, such as those of a Secret of cert-manager.
 
 
 def mounted_tls(folder: Path, name: str) -> TlsMaterial:
     """The certificate in ``tls.crt``, ``tls.key`` and ``ca.crt`` of a folder, for the host ``name``.
 
-    UnusableSecret where a file is missing, is none, does not belong to the others, or is for another host.
+    Raises UnusableSecret if a file is missing or has other content, if the files do not belong together, or if the
+    certificate is for another host.
     """
     found = {file: _mounted(folder, file) for file in ("tls.crt", "tls.key", "ca.crt")}
     chain = _certificates(folder, "tls.crt", found["tls.crt"])
@@ -312,5 +316,5 @@ def _certificates(folder: Path, file: str, content: bytes) -> Sequence[x509.Cert
 
 
 def _run_secret(key: bytes) -> bytes:
-    """What keys of runs are made of; it follows from a private key."""
+    """The secret from which keys of runs are derived. It is derived from a private key."""
     return hmac.new(key, b"charterer: keys of runs", "sha256").digest()

@@ -3,9 +3,9 @@
 Kubernetes verifies the token (TokenReview). The token must be bound to a pod, and the directory must list that pod in
 the job's current run at the moment of the call. So a deleted pod loses access at once, even if its token is cached.
 
-The unverified claims are read before the TokenReview. The claims name the job, and an unrelated token must not cost a
-call of the API server. Uids of jobs and pods are no secret, so a forged token can name such a pod. Tokens that
-Kubernetes has not accepted before are therefore reviewed at a limited rate only.
+The token's claims are read before the TokenReview, although nobody has verified them. They name the job, and a token
+for something else must not cost a call of the API server. Uids of jobs and pods are no secret, so a forged token can
+name such a pod. So tokens that Kubernetes has not accepted before are reviewed only at a limited rate.
 """
 
 from __future__ import annotations
@@ -31,23 +31,27 @@ from charterer.server.progress import CurrentRun, JobDirectory
 log = logging.getLogger(__name__)
 
 PostReview = Callable[[Mapping[str, object]], Awaitable[Mapping[str, object]]]
-"""Creates a TokenReview (authentication.k8s.io/v1): takes the JSON body, returns the API server's JSON answer."""
+"""Creates a TokenReview (authentication.k8s.io/v1). The function gets the JSON body and returns the API server's JSON
+answer.
+"""
 
 _K = TypeVar("_K", str, bytes)
 
 _AUDIENCE_PREFIX = token_audience(JobId(""))
 _MAX_TOKEN_CHARACTERS = 8_192
 _LATEST_EXPIRY = 1e12
-"""Unix seconds. A larger number does not count as an expiry."""
+"""The largest time of expiry, in Unix seconds. A larger number in a token does not count as an expiry."""
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 _REFUSAL_SECONDS = 10.0
 """Seconds for which a refusal by Kubernetes is cached.
 
-The time is short: a token may be used a second before it is valid.
+The time is short, because a pod may send its token a second before the token becomes valid.
 """
 _REFUSALS = 1_000
-"""Number of refused tokens in the cache. Without floods, fewer are reviewed in _REFUSAL_SECONDS."""
+"""Number of refused tokens in the cache. Unless somebody sends a flood of tokens, fewer tokens are reviewed in
+_REFUSAL_SECONDS.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """The unverified claims of a token. ``expires`` is in Unix seconds, None if the token has no expiry."""
+    """The unverified claims of a token. ``expires`` is in Unix seconds, or None if the token has no expiry."""
 
     job: JobId
     pod_uid: str
@@ -72,7 +76,7 @@ class _Claims:
 class _TokenVerdict:
     """The answer of Kubernetes about a token.
 
-    ``key`` is the token's hash; ``until`` is on the authenticator's clock.
+    ``key`` is the token's hash. ``until`` is a time of the authenticator's clock.
     """
 
     key: bytes
@@ -158,11 +162,13 @@ class ReviewLimits:
 
     @classmethod
     def usual(cls, clock: Callable[[], float] = time.monotonic) -> ReviewLimits:
-        """For pods that send a new token every hour, and all at once after the operator has started."""
+        """Limits for pods that send a new token every hour, and all send one at once after the operator has started."""
         return cls(RateLimiter(rate=5.0, burst=100, clock=clock), RateLimiter(rate=0.2, burst=5, clock=clock))
 
     def wait_seconds(self, pod_uid: str, address: str) -> float:
-        """0 if one more token may be reviewed, which counts it; otherwise the seconds until then."""
+        """0 if one more token may be reviewed, which counts the token. Otherwise the seconds until one may be
+        reviewed.
+        """
         return self.pod.wait_seconds(f"{address} {pod_uid}") or self.address.wait_seconds(address)
 
 
@@ -170,8 +176,9 @@ class Authenticator:
     """Turns the Authorization header into a Caller, with one TokenReview per token and ``cache_seconds``.
 
     The cache has the hash of the last accepted token of each pod, for at most ``cache_size`` pods. Refused tokens have
-    a cache of their own, so that forged tokens evict no valid one. No verdict outlives its token. At most
-    ``concurrent_reviews`` reviews run at a time. Concurrent requests with the same token share one review.
+    a cache of their own, so that forged tokens do not displace valid ones. No verdict is used after its token has
+    expired. At most ``concurrent_reviews`` reviews run at a time. Concurrent requests with the same token share one
+    review.
     """
 
     def __init__(
@@ -271,7 +278,9 @@ class Authenticator:
 
 
 def _remember(verdicts: OrderedDict[_K, _TokenVerdict], key: _K, verdict: _TokenVerdict, size: int) -> None:
-    """Add a verdict as the latest one. The longest unused are removed if there are more than ``size``."""
+    """Add a verdict as the latest one. If there are more than ``size``, the verdicts that were not used for longest are
+    removed.
+    """
     verdicts[key] = verdict
     verdicts.move_to_end(key)
     while len(verdicts) > size:

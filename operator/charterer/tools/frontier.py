@@ -1,8 +1,8 @@
-"""The frontier: mean completion time against dollars per period, as the planner itself would spend them.
+"""The frontier: mean completion time as a function of dollars per period, if the planner spends the dollars.
 
 In the long run a budget of A dollars per period of P seconds allows b = A / P dollars per second. ``hull.solve``
 returns the corner of each group's hull at that rate. With λ_i jobs per second of a_i seconds each, the mean completion
-time is Σ λ·a / Σ λ. One more dollar saves 1 / θ seconds of weighted job life, by the definition of θ. A property test
+time is Σ λ·a / Σ λ. By the definition of θ, one more dollar saves 1 / θ seconds of weighted job life. A property test
 checks this.
 
 λ_i is the arrival rate of group i. Jobs in sight do not count in the long run (docs/theory/policy.md, section 5).
@@ -32,13 +32,13 @@ from charterer.policy.solve.phase_dp import key_of, work_of_phases
 
 
 _FITS = 1.0 + 1e-9
-"""Factor by which the use may exceed a pool's room, for rounding errors."""
+"""Factor by which the use may exceed a pool's room. It allows for rounding errors."""
 
 
 def use_of(path: Path, seconds: float, group: GroupDemand) -> Mapping[PoolId, float]:
     """Return the GPU-seconds by pool of a new job that takes ``seconds`` on a path, as ``phase_dp`` charges them.
 
-    Entering, restarts and nodes that boot meanwhile are included.
+    The GPU-seconds include entering, restarts and the start of nodes.
     """
     first = path[0]
     if len(path) == 1:
@@ -70,7 +70,7 @@ def sum_uses(uses: Iterable[Mapping[PoolId, float]]) -> dict[PoolId, float]:
 
 
 def pools_hold(uses: Mapping[PoolId, float], solution: BudgetSolution) -> bool:
-    """Return whether the pools may have this many GPUs, if the budget gets all of them."""
+    """Return whether the pools can have this many GPUs, if this budget alone gets all of them."""
     sizes = pool_sizes(solution.inputs.snapshot, solution.inputs.rentals)
     return all(amount <= sizes[pool].gpus * _FITS for pool, amount in uses.items() if pool in sizes)
 
@@ -92,7 +92,7 @@ def expected_use(uses: Iterable[tuple[float, Mapping[PoolId, float]]], load: flo
 
 @dataclass(frozen=True, slots=True)
 class PeriodSums:
-    """Sums that add up to the forecast, if there is one.
+    """The parts of a period's dollars. If there is a forecast, the parts add up to it.
 
     ``in_sight`` is the future cost of the nodes of running and waiting jobs, until these nodes can be released.
     ``jobs`` counts these jobs. If ``assumed`` is true, the arrival rate is unknown and ``to_come`` is an assumption.
@@ -129,17 +129,17 @@ FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 """Multiples of the amount that are shown."""
 
 _EPSILON = 1.0 + 1e-9
-"""Factor on θ. Two corners tie at θ, and slightly above θ the faster one wins."""
+"""Factor on θ. At θ itself two corners cost the same, and slightly above θ the faster corner wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """What ``amount`` dollars per period buy in the long run. The amount is ``factor`` times the budget's own.
+    """What ``amount`` dollars per period buy in the long run. The amount is ``factor`` times the budget's own amount.
 
     ``spend`` is the part of the amount that jobs use, in dollars per period. ``mean_seconds`` is the time from
-    submission to completion, None if the cheapest options cost too much and the queue grows without bound. ``served``
-    is the fraction of the load that the amount pays for. ``room`` says whether the pools are large enough for the jobs'
-    choices. The time assumes that they are.
+    submission to completion. It is None if even the cheapest options cost too much, so that the queue grows without
+    bound. ``served`` is the fraction of the load that the amount pays for. ``room`` says whether the pools are large
+    enough for the jobs' choices. ``mean_seconds`` assumes that they are.
     """
 
     factor: float
@@ -160,17 +160,18 @@ class FrontierPoint:
 
 
 class Frontier:
-    """The frontier of one budget. ``empty`` means that no jobs are in sight or expected.
+    """The frontier of one budget. ``empty`` means that no jobs are in sight or expected. An empty frontier has no
+    points.
 
-    An empty frontier has no points. ``told`` says whether the arrivals are measured or declared. Assumed arrivals are
+    ``told`` says whether the arrivals are measured or declared. Otherwise they are assumed. Assumed arrivals are
     derived from the amount, so a frontier from them has no information.
 
-    The frontier follows from costs only. More money does not enlarge pools, so points say where pools are too small.
-    The present cost of commitments is subtracted from every amount.
+    The frontier follows from costs only. More money does not enlarge pools, so each point says whether the pools are
+    too small. The present cost of commitments is subtracted from every amount.
     """
 
     def __init__(self, solution: BudgetSolution, amount: Money | None = None) -> None:
-        """``amount`` replaces the budget's own amount as the base of factors."""
+        """Factors are multiples of ``amount``. If ``amount`` is None, they are multiples of the budget's own amount."""
         solution = solution.in_the_long_run()
         self._solution = solution
         self.amount = solution.budget.amount if amount is None else amount
@@ -265,7 +266,9 @@ def _demands(solution: BudgetSolution) -> list[Demand]:
 
 
 def period_seconds(solution: BudgetSolution) -> float:
-    """Return the seconds of the budget's present period, or of its grant, even before and after the grant."""
+    """Return the seconds of the budget's present period. If the budget has a grant, return the grant's seconds, even
+    outside of the grant.
+    """
     calendar = solution.budget.calendar
     if calendar.grant is not None:
         return calendar.usual_seconds
@@ -292,13 +295,13 @@ def _corners(found: Solution, at: int) -> list[tuple[float, int]]:
     return [(1.0 - mix, level), (mix, level + 1)] if mix else [(1.0, level)]
 
 
-# The worth of each kind of capacity: the cost of the same jobs at the same speed without it.
+# The worth of each kind of capacity: how much more the same jobs would cost at the same speed without the kind.
 #
 # The jobs are those that the budget pays for now: λ_i jobs per second of each group. For each kind the solver runs
-# again without the kind's pools. The solver searches the smallest spend with the same weighted mean completion time.
-# The time falls as the spend grows, so the search is a bisection (``hull.solve``). If no spend is enough, the solver
-# gets the larger of the budget's amount and its present spend. Variants are a kind too: without them jobs train as
-# their templates say.
+# again without the kind's pools. It searches the smallest spend with the same weighted mean completion time. The time
+# falls as the spend grows, so the search is a bisection (``hull.solve``). If no spend is enough, the solver gets the
+# larger of the budget's amount and its present spend. Variants are a kind too: without variants, jobs train as their
+# templates say.
 
 
 SPOT = "spot"
@@ -319,12 +322,13 @@ class WithoutKind:
 
     ``pools`` are the kind's pools, empty for variants. ``others`` counts the budget's other pools. ``now`` is the
     present cost of the jobs with all kinds, in dollars per period. ``more`` is the extra cost of the same jobs at the
-    same speed without the kind. ``more`` is None if the jobs could not be as fast, at any cost or for lack of ``room``
-    in other pools.
+    same speed without the kind. ``more`` is None if the jobs could not be as fast at any cost, or if the other pools
+    lack ``room``.
 
-    ``slower`` is the factor by which the mean completion time grows at the budget's amount: 1 if the jobs could be as
-    fast, None if they would queue because their cheapest options left cost more. ``more_then`` is the extra cost in
-    this case. ``impossible`` is the jobs per second that no other pool can run, or whose template has no known speed.
+    ``slower`` is the factor by which the mean completion time grows at the budget's amount. It is 1 if the jobs could
+    be as fast. It is None if the jobs would queue, because the cheapest options that are left cost too much.
+    ``more_then`` is the extra cost in this case. ``impossible`` is the jobs per second that no other pool can run, or
+    whose template has no known speed.
     """
 
     kind: str
@@ -342,7 +346,7 @@ class WithoutKind:
 class _Load:
     """The load of a group: ``arrivals`` jobs per second. ``factor`` is dollars paid per dollar predicted.
 
-    ``held`` is seconds that jobs hold GPUs per second predicted.
+    ``held`` is seconds for which jobs hold GPUs per second predicted.
     """
 
     arrivals: float
@@ -351,9 +355,9 @@ class _Load:
 
 
 def without_each_kind(solution: BudgetSolution) -> tuple[WithoutKind, ...]:
-    """Return the worth of each kind of capacity that the budget may rent, the largest loss first.
+    """Return the worth of each kind of capacity that the budget may rent. The kind with the largest worth is first.
 
-    Kinds without which no pool is left are omitted. Empty if jobs queue.
+    A kind is omitted if no pool is left without it. The result is empty if jobs queue.
     """
     solution = solution.in_the_long_run()
     assignments = solution.assignments

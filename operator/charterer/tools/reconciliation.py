@@ -13,7 +13,7 @@ from charterer.domain.cost_row import BilledMachine, CostRow
 from charterer.domain.money import ZERO, Money, apportion, total
 from charterer.domain.time import Instant, moment, month_bounds
 
-# Lines of a cloud's bill in a form that is the same for all vendors, with the fields that the comparison needs.
+# Lines of a cloud's bill in a form that is the same for all vendors. A line has the fields that the comparison needs.
 
 
 Picos = NewType("Picos", int)
@@ -68,16 +68,16 @@ class OurTags:
 
 @dataclass(frozen=True, slots=True)
 class BillLine:
-    """One or more lines of a bill that differ in amounts only.
+    """One or more lines of a bill that differ only in amounts.
 
     ``vendor`` is the biller in lower case: aws, google, microsoft or another name. ``resource`` is the end of
     ResourceId in lower case (``resource_key``), ``name`` is ResourceName. ``start`` and ``end`` are the charged time.
     Lines are joined only if they lie in the same month in every time zone. ``start`` and ``end`` then span all
     ``lines``.
 
-    ``seconds`` are billed seconds of the whole machine, None if the line has none. ``gpu_seconds`` are seconds of one
-    GPU, if the vendor bills GPUs apart from cores. ``listed`` is the amount at list prices, ``contracted`` at contract
-    prices. ``effective`` includes the share of prepaid commitments. ``billed`` is the invoiced amount.
+    ``seconds`` are billed seconds of the whole machine, or None if the line has none. ``gpu_seconds`` are seconds of
+    one GPU, if the vendor bills GPUs apart from cores. ``listed`` is the amount at list prices, ``contracted`` at
+    contract prices. ``effective`` includes the line's share of prepaid commitments. ``billed`` is the invoiced amount.
     ``commitment_credit`` and ``credit`` are negative parts of ``billed``. ``committed``: a savings plan or a
     reservation pays for the line.
     """
@@ -105,15 +105,15 @@ class BillLine:
 VENDORS: Final[Mapping[str, str]] = {"aws": "aws", "gcp": "google", "azure": "microsoft"}
 """Biller of a cloud's machines, by the cloud's key in a pool's spec.
 
-Karpenter is absent, as any vendor may bill for it.
+Karpenter is not in the table, because any vendor may bill for its machines.
 """
 
 
 def resource_key(resource: str) -> str:
     """Return the id of a billed resource as the record of costs has it, in lower case.
 
-    This is the last part of an ARN or of Google's full resource name (``…/instances/123``). For Azure it is the whole
-    path, because VMs of a scale set have only numbers.
+    The id is the last part of an ARN or of Google's full resource name (``…/instances/123``). For Azure the id is the
+    whole path, because VMs of a scale set have only numbers.
     """
     text = resource.strip().lower().removeprefix("azure://")
     return text if text.startswith("/subscriptions/") else text.rpartition("/")[2]
@@ -131,7 +131,7 @@ class CalendarMonth(NamedTuple):
 
 
 class CalendarMonths:
-    """The months of all time zones, cached because many rows and lines lie in few months."""
+    """The months of all time zones. They are cached, because many rows and lines lie in few months."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[CalendarMonth]] = {}
@@ -150,7 +150,7 @@ class CalendarMonths:
         return month
 
 
-# The rows of the record of costs, summed by rental and month, and cut to the time that the bills cover.
+# The rows of the record of costs. They are summed by rental and month, and cut to the time that the bills cover.
 
 
 Span = tuple[Instant, Instant]
@@ -192,7 +192,9 @@ class LedgerAmount:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSide:
-    """The ledger's side of the comparison. ``left_out`` is the cost by cloud whose vendor's bills are missing."""
+    """The ledger's side of the comparison. ``left_out`` is, by cloud, the cost for which no bill of the vendor is
+    given.
+    """
 
     rentals: Mapping[str, RentalFacts]
     amounts: Mapping[RentalMonth, LedgerAmount]
@@ -207,9 +209,11 @@ class _Sums:
 
 
 def ledger_side(rows: Iterable[CostRow], covered: Mapping[str, Sequence[Span]]) -> LedgerSide:
-    """Sum the rows into comparable amounts. ``covered`` has for each vendor the merged intervals that its bills cover.
+    """Sum the rows into amounts that can be compared. ``covered`` has for each vendor the merged intervals that its
+    bills cover.
 
-    A row that is partly covered counts in proportion to time. Rentals through Karpenter are compared with all bills.
+    A row that is partly covered counts in proportion to time. A rental through Karpenter is compared with all bills,
+    because any vendor may bill for it.
     """
     everything = merged(span for spans in covered.values() for span in spans)
     first: dict[str, CostRow] = {}
@@ -267,7 +271,7 @@ def _add(sums: _Sums, row: CostRow, covered: Sequence[Span]) -> None:
 
 
 def _amount(sums: _Sums) -> LedgerAmount:
-    """Add up spans. Rows of jobs that share a node overlap, and their common time counts once."""
+    """Add up spans. Rows of jobs that share a node overlap. The time that they have in common counts once."""
     lasted = priced = 0
     reached = Instant(0)
     for start, end, hourly in sorted(sums.priced_spans):
@@ -295,11 +299,11 @@ class DifferenceCause(StrEnum):
 
     ROUNDING: less than a second, or decimals below the micro-dollar. MINIMUM_CHARGE: a machine that lasted less than a
     minute is billed for a minute. TIME: the bill has more or less time. PRICE: the bill has another hourly price.
-    PRICE_OR_TIME: the bill has no hours, so the two cannot be separated. DISCOUNT: contract prices minus list prices.
-    COMMITMENT: the saving by a savings plan, reservation or commitment. PREPAID: charged in the commitment's lines
-    instead of the machine's. CREDIT, ADJUSTMENT, TAX: lines, or parts of lines, of this kind. DISK, NETWORK, OTHER:
-    charges of the machine besides its time, which the ledger does not count. NOT_IN_LEDGER: a machine with Charterer's
-    tags, but without a recorded rental. NOT_ON_BILL: a rental without a line.
+    PRICE_OR_TIME: the bill has no hours, so price and time cannot be separated. DISCOUNT: contract prices minus list
+    prices. COMMITMENT: the saving by a savings plan, reservation or commitment. PREPAID: the amount is charged in the
+    commitment's lines instead of the machine's lines. CREDIT, ADJUSTMENT, TAX: lines, or parts of lines, of this kind.
+    DISK, NETWORK, OTHER: charges of the machine besides its time, which the ledger does not count. NOT_IN_LEDGER: a
+    machine with Charterer's tags, but without a recorded rental. NOT_ON_BILL: a rental without a line.
     """
 
     ROUNDING = "rounding"
@@ -412,10 +416,11 @@ def causes_of(ledger: LedgerAmount, sums: BilledSums, gpus: int) -> tuple[Money,
 
 
 def _steps_from(sums: BilledSums, expected: int, parts: dict[DifferenceCause, int]) -> int:
-    """Return the amount for machine time that is nearest to ``expected``, and add the steps from it to ``billed``.
+    """Return the amount for machine time that is nearest to ``expected``, and add to ``parts`` the steps from that
+    amount to ``billed``.
 
-    Candidates are the amounts at list prices, at contract prices, and with commitments spread over their use. PREPAID,
-    the step from effective to billed, is always added.
+    Candidates are the amount at list prices, the amount at contract prices, and the amount with commitments spread over
+    their use. The step from effective to billed, PREPAID, is always added.
     """
     prepaid = sums.committed_billed - sums.committed_effective
     saved = sums.committed_effective - sums.committed_contracted + sums.commitment_credit
@@ -436,7 +441,7 @@ def _put(parts: dict[DifferenceCause, int], cause: DifferenceCause, amount: int)
 
 
 def _seconds(sums: BilledSums, gpus: int) -> Decimal | None:
-    """Return the machine's billed seconds, None if no line has any."""
+    """Return the machine's billed seconds, or None if no line has any."""
     if sums.gpu_seconds is not None and gpus:
         return _EXACT.divide(sums.gpu_seconds, Decimal(gpus))
     return sums.seconds if sums.gpu_seconds is None else None
@@ -450,7 +455,9 @@ def _expected(seconds: Decimal, ledger: LedgerAmount) -> int:
 
 
 def _time_cause(seconds: Decimal, difference: int, ledger: LedgerAmount) -> DifferenceCause:
-    """Return why the billed seconds cost ``difference`` (picos) more at the ledger's price than the ledger has."""
+    """Return the cause, if the billed seconds cost ``difference`` (picos) more at the ledger's price than the ledger
+    has.
+    """
     a_second = ledger.priced * PICOS_IN_A_MICRO // (ledger.lasted * _HOUR)
     if abs(difference) <= max(a_second, PICOS_IN_A_MICRO):
         return DifferenceCause.ROUNDING
@@ -464,7 +471,7 @@ def _micros(amount: int) -> int:
     return (2 * amount + PICOS_IN_A_MICRO) // (2 * PICOS_IN_A_MICRO)
 
 
-# Matching lines to rentals, by machine id, by tags, or by the name of a machine matched before.
+# Matching lines to rentals: by machine id, by tags, or by the name of a machine that was matched before.
 
 
 _OUR_NAMES = "charterer-"
@@ -474,7 +481,7 @@ _OUR_NAMES = "charterer-"
 class RentalMatcher:
     """Matches lines to rentals by uid.
 
-    Machine lines must come first, because others are matched by the machine's name.
+    Machine lines must come first, because other lines are matched by the machine's name.
     """
 
     def __init__(self, rentals: Mapping[str, RentalFacts]) -> None:
@@ -488,9 +495,9 @@ class RentalMatcher:
             self._by_name.setdefault(rental.name, []).append(uid)
 
     def rental_of(self, line: BillLine) -> str | None:
-        """Return the uid of the line's rental, None if the record has no such rental.
+        """Return the uid of the line's rental, or None if the record has no such rental.
 
-        A rental's tag on a machine counts only if the record knows no other machine of this rental.
+        A machine's tag that names a rental counts only if the record knows no other machine of this rental.
         """
         by_id = self._by_machine
         found: Sequence[str] = by_id.get(line.resource) or by_id.get(line.tags.claim.lower()) or ()
@@ -538,9 +545,9 @@ class Grouping(StrEnum):
 class Difference:
     """The ledger and the bill of one rental in one month, or of a group of these.
 
-    ``month`` is in the budget's time zone, or in UTC for a machine without a rental. ``machine`` is the bill's name. A
-    field that is unknown or summed over is empty. ``outside`` is the ledger's cost at times that no bill covers, and is
-    not part of ``ledger``. The sum of ``causes`` is ``billed - ledger``.
+    ``month`` is in the budget's time zone, or in UTC for a machine without a rental. ``machine`` is the bill's name of
+    the machine. A field is empty if it is unknown or summed over. ``outside`` is the ledger's cost at times that no
+    bill covers, and is not part of ``ledger``. The sum of ``causes`` is ``billed - ledger``.
     """
 
     month: str
@@ -599,7 +606,7 @@ def grouped(entries: Iterable[Difference], by: Sequence[Grouping]) -> Sequence[D
 def by_month(
     line: BillLine, months: CalendarMonths, time_zone: str, rental: RentalFacts | None
 ) -> Sequence[tuple[str, BillLine]]:
-    """Divide the line by months of a time zone. Amounts add up exactly, seconds to their last decimal."""
+    """Divide the line by months of a time zone. Amounts add up exactly, and seconds add up to their last decimal."""
     month = months.of(time_zone, line.start)
     if line.end <= month.end:
         return [(month.name, line)]
@@ -707,6 +714,6 @@ def _sum(group: Sequence[Difference], by: Sequence[Grouping]) -> Difference:
 
 
 def _common(values: Iterable[str]) -> str:
-    """Return the value that all have in common, empty if they differ."""
+    """Return the value that all have in common, or an empty text if they differ."""
     found = set(values)
     return found.pop() if len(found) == 1 else ""

@@ -1,4 +1,5 @@
-"""The kinds of Kubernetes objects that carry out runs: ``Workload`` creates them, ``TargetKind`` adopts those of teams.
+"""The kinds of Kubernetes objects that carry out runs: ``Workload`` creates such objects, and ``TargetKind`` adopts
+objects of teams.
 
 The package knows how to read, start, stop and resize the object of a run. ``lifecycle`` decides when to do so, and
 ``controller.execute`` sends the calls.

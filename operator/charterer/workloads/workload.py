@@ -78,7 +78,7 @@ class Workload(Protocol):
         ...
 
     def suspend(self) -> RawObject:
-        """The merge patch that stops a run: its pods get SIGTERM and their grace period."""
+        """The merge patch that stops a run. Its pods get SIGTERM and their grace period."""
         ...
 
     def resume(self) -> RawObject:
@@ -86,10 +86,10 @@ class Workload(Protocol):
         ...
 
     def resize(self, run: Run, pods: int, retries: int) -> RawObject:
-        """The merge patch that changes the number of a run's pods in place; the lowest indexes stay.
+        """The merge patch that changes the number of a run's pods in place. The pods with the lowest indexes stay.
 
-        ``retries`` more pods may fail from now on before the run fails, so that joining pods cannot end the training
-        ones.
+        From now on, ``retries`` more pods may fail before the run fails. So pods that join cannot end the training of
+        the other pods.
         """
         ...
 
@@ -100,7 +100,7 @@ class Workload(Protocol):
 def with_variant(template: Mapping[str, Any], variants: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
     """The template with the variant's variables and arguments in its first container. An empty name changes nothing.
 
-    ``variants``: as in the spec. Raises NotATemplate if none has the name any more.
+    ``variants``: as in the spec. Raises NotATemplate if no variant has the name any more.
     """
     if not name:
         return template
@@ -129,26 +129,29 @@ def with_variant(template: Mapping[str, Any], variants: Sequence[Mapping[str, An
 
 
 _FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
-"""Prefix of the labels and annotations that would let Kueue manage the pods."""
+"""Prefix of the labels and annotations by which Kueue would manage the pods."""
 _VOLUME: Final = "charterer"
 _RANK: Final = "PET_NODE_RANK"
 _LAST_WORDS: Final = {"terminationMessagePolicy": "FallbackToLogsOnError"}
-"""The default that makes a failed container's last log lines its termination message, because its pod is deleted."""
+"""The policy by which a failed container's last log lines become its termination message. They are needed because the
+pod is deleted.
+"""
 KEEP_UNDISTURBED: Final = {
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
 """Pod annotations that keep autoscalers from evicting the pods."""
 _TOKEN_SECONDS: Final = 3600
-"""Lifetime of the token for progress reports. The kubelet renews it at 80 % of that."""
+"""Lifetime in seconds of the token for progress reports. The kubelet renews the token at 80 % of its lifetime."""
 
 
 def pod_template(
     job: Job, spec: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
 ) -> Json:
-    """The pod template of the job's ``spec``, overlaid with the values of the allocation's variant and Charterer's own.
+    """The pod template of the job's ``spec``, overlaid with the values of the allocation's variant and with Charterer's
+    own values.
 
-    Everything else stays. Raises NotATemplate.
+    Everything else stays as it is. Raises NotATemplate.
     """
     try:
         template = with_variant(spec["template"], spec.get("variants") or (), allocation.option.variant)
@@ -220,7 +223,9 @@ def _file(path: str) -> str:
 
 
 def _trainer(job: Job, container: Json, allocation: Allocation, environment: RunEnvironment) -> Json:
-    """The user's first container with its GPUs, variables and mount. Charterer's variables win; the others stay."""
+    """The user's first container with its GPUs, variables and mount. Charterer's variables replace those of the same
+    name. Others stay.
+    """
     gpus = {allocation.option.resource: str(allocation.placements[0].gpus)}
     named = {*GPU_RESOURCES, job.demands.resource}
     resources = container.get("resources") or {}
@@ -254,11 +259,13 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
     """The variables for a static launch by torchrun (PET_*) and JAX, and those for charterer_trainer.
 
     A job that is resized in place gets no variable with the number of pods, because pods that join later would get the
-    old number. The job's torchrun must also not share the rendezvous store with the workers. Otherwise torchrun would
-    keep the address of its first round, and a joining pod would wait for another one until all agents fail.
+    old number. The torchrun of such a job must also not share the rendezvous store with the workers. Otherwise torchrun
+    would keep the address of its first round, and a pod that joins would wait for another address until all agents
+    fail.
 
-    The address of the first pod is the shortest name that the pods' DNS search list completes. The first entry of this
-    list completes the name. A name that includes the namespace would miss two entries first.
+    The address of the first pod is the shortest name that the pods' DNS search list completes. The first entry of the
+    list completes this name. A longer name, with the namespace, would only be found after two entries of the list had
+    failed.
     """
     master = pod_address(job, allocation.run, 0)
     values = {
@@ -310,7 +317,7 @@ _DISRUPTED: Final = "DisruptionTarget"
 
 
 def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
-    """Decode a Job that is a run of a TrainingJob by its owner and name; ``pods`` stays empty. None for any other Job.
+    """Decode a Job that is a run of a TrainingJob by its owner and name. ``pods`` stays empty. None for any other Job.
 
     A Job with such a name and a run's labels but no owner counts too, because it may have lost its owner
     (``Run.owned``).
@@ -356,7 +363,7 @@ class IndexedJob:
     def service(self, job: Job) -> Json:
         """See ``Workload.service``.
 
-        The names exist even before the pods are ready, because ranks wait for each other.
+        The Service publishes the names even before the pods are ready, because the ranks wait for each other.
         """
         return {
             "apiVersion": "v1",
@@ -447,10 +454,10 @@ def _owner(job: Job) -> Json:
 
 
 def _pod_failure_policy(resize: ResizePolicy) -> Json:
-    """A lost rank ends the run, because its peers would cost money while they wait.
+    """If a rank is lost, the run ends, because the other ranks would cost money while they wait.
 
-    InPlace trainers continue without the lost rank. In place, a trainer that requests a restart ends the run, even
-    while other pods may fail (``Workload.resize``).
+    If the run is resized in place, its trainers continue without the lost rank. Only a trainer that requests a restart
+    then ends the run, even if more pods may still fail (``Workload.resize``).
     """
     disrupted = [{"type": _DISRUPTED, "status": "True"}]
     if resize is not ResizePolicy.IN_PLACE:

@@ -1,7 +1,9 @@
-"""The library for training scripts under Charterer: only the standard library, and harmless elsewhere.
+"""The library for training scripts under Charterer. It needs only the standard library, and does nothing outside
+Charterer.
 
-No function raises into training because the operator is absent, slow or wrong. ``charterer_trainer.pytorch``,
-``charterer_trainer.huggingface`` and ``charterer_trainer.lightning`` need their frameworks and are imported by name.
+If the operator is absent, slow or wrong, no function raises an error in the training script.
+``charterer_trainer.pytorch``, ``charterer_trainer.huggingface`` and ``charterer_trainer.lightning`` need their
+frameworks and are imported by name.
 """
 
 from charterer_trainer.allocations import Allocation

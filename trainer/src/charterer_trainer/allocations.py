@@ -1,4 +1,4 @@
-"""The allocation of a run: its number and its GPUs, read from several sources."""
+"""The allocation of a run, which is its number and its GPUs. It is read from several sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Allocation:
 
     @classmethod
     def of(cls, content: object) -> Allocation | None:
-        """Parse the object ``{"run", "gpus", "pods", "gpusPerPod"}``; None if it is malformed."""
+        """Parse the object ``{"run", "gpus", "pods", "gpusPerPod"}``. None if the object is malformed."""
         if not isinstance(content, dict):
             return None
         run, gpus, pods, per_pod = (whole(content.get(name)) for name in ("run", "gpus", "pods", "gpusPerPod"))
@@ -29,7 +29,9 @@ class Allocation:
 
 
 def from_file(environment: Environment) -> Allocation | None:
-    """The allocation in the downward API's file, which lags behind a resize by a minute or more; None without it."""
+    """The allocation in the downward API's file, or None if there is no file. The file changes a minute or more after a
+    resize.
+    """
     try:
         return Allocation.of(json.loads(environment.allocation_file.read_text()))
     except (OSError, ValueError):
@@ -37,7 +39,7 @@ def from_file(environment: Environment) -> Allocation | None:
 
 
 def from_environment(environment: Environment) -> Allocation | None:
-    """The allocation with which the run was started; None outside Charterer."""
+    """The allocation with which the run was started. None outside Charterer."""
     run, pods, per_pod = environment.run, environment.pods, environment.gpus_per_pod
     if run is None or pods is None or per_pod is None:
         return None

@@ -24,7 +24,7 @@ log = logging.getLogger("charterer_trainer")
 StrPath = Union[str, "os.PathLike[str]"]
 
 DEFAULT_INTERVAL_SECONDS = 1800.0
-"""Seconds between two checkpoints if Charterer advises none: at most half an hour of work is lost."""
+"""Seconds between two checkpoints if Charterer advises no interval. So at most half an hour of work is lost."""
 _PARTIAL = ".partial"
 _REPLACED = ".replaced"
 _NUMBERS = re.compile(r"\d+")
@@ -44,7 +44,7 @@ def _newest_first(directory: Path, pattern: str) -> list[Path]:
     try:
         for path in directory.glob(pattern):
             if not _is_partial(path.name):
-                with contextlib.suppress(FileNotFoundError):  # another process removed it meanwhile
+                with contextlib.suppress(FileNotFoundError):  # another process has removed it meanwhile
                     found.append((_age_order(path), path))
     except (FileNotFoundError, NotADirectoryError):
         return []
@@ -52,15 +52,16 @@ def _newest_first(directory: Path, pattern: str) -> list[Path]:
 
 
 def latest_checkpoint(directory: StrPath, pattern: str = "*", *, summed: bool = False) -> Path | None:
-    """The newest good checkpoint (file or folder) directly in ``directory``; None if there is none.
+    """The newest good checkpoint (file or folder) directly in ``directory``, or None if there is none.
 
-    The newest has the highest last number in its name (``step-1200.pt``), because clocks of machines differ. Among
-    equal numbers, or names without a number, the last modified is the newest. Names that begin with ``.`` or end in
-    ``.partial`` or ``.tmp`` are incomplete. ``pattern`` is a glob for folders that have other contents too.
+    The newest checkpoint has the highest last number in its name (``step-1200.pt``). Times are not compared first,
+    because clocks of machines differ. If numbers are equal or absent, the checkpoint that was modified last is the
+    newest. Names that begin with ``.`` or end in ``.partial`` or ``.tmp`` are incomplete. If the folder has other
+    contents too, ``pattern`` is a glob for the checkpoints.
 
-    A checkpoint of ``save_atomically`` is read and compared with its checksum. A checkpoint that differs, or cannot be
-    read, is skipped with a warning in the log, and the one before it is tried. A file without a checksum counts as
-    good. With ``summed`` such a file is skipped, because it may be left over from a killed save of another library.
+    A checkpoint of ``save_atomically`` is read and compared with its checksum. If it differs, or cannot be read, it is
+    skipped with a warning in the log, and the checkpoint before it is tried. A file without a checksum counts as good.
+    With ``summed`` such a file is skipped, because it may be left over from a killed save of another library.
     """
     for path in _newest_first(Path(directory), pattern):
         try:
@@ -81,8 +82,8 @@ def latest_checkpoint(directory: StrPath, pattern: str = "*", *, summed: bool = 
 def seal_checkpoint(path: StrPath) -> None:
     """Record the checksum of a checkpoint (file or folder) that another library wrote in place and has completed.
 
-    The checkpoint's contents are synced to disk first. Then ``latest_checkpoint(…, summed=True)`` can return it; it
-    never returns an unsealed checkpoint. Call this on one rank, after all ranks have written.
+    The checkpoint's contents are synced to disk first. Then ``latest_checkpoint(…, summed=True)`` can return the
+    checkpoint. It never returns an unsealed one. Call this on one rank, after all ranks have written.
     """
     target = Path(path)
     _sync_tree(target)
@@ -96,8 +97,8 @@ def remove_old_checkpoints(directory: StrPath, keep: int, pattern: str = "*") ->
     """Remove checkpoints of ``save_atomically`` directly in ``directory``, except the newest ``keep`` good ones.
 
     Call this on one rank, after a save. Files without a checksum are neither counted nor removed. A checkpoint is
-    removed only after ``keep`` newer ones were found good, so the last good one always stays. Raises ValueError if
-    ``keep`` is below 1.
+    removed only after ``keep`` newer checkpoints were found good, so the last good checkpoint always stays. Raises
+    ValueError if ``keep`` is below 1.
     """
     if keep < 1:
         raise ValueError(f"keep is {keep}, and at least the newest checkpoint must stay")
@@ -119,7 +120,7 @@ def _is_readable_and_good(path: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Rename the checkpoint before deleting it: a half-deleted one must not look like a checkpoint."""
+    """Rename the checkpoint before deleting it, because a half-deleted folder must not look like a checkpoint."""
     gone = path.with_name(f".{path.name}{_PARTIAL}")
     _discard(gone)
     os.replace(path, gone)
@@ -141,7 +142,9 @@ def _identity(path: Path) -> tuple[int, int, int]:
 
 
 class SaveClock:
-    """The saves of this process. ``seconds`` is the duration of the last save, ``total_seconds`` of all."""
+    """The saves of this process. ``seconds`` is the duration of the last save, ``total_seconds`` that of all saves
+    together.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -155,12 +158,12 @@ class SaveClock:
         self._own[path.absolute()] = _identity(path)
 
     def is_own(self, path: Path) -> bool:
-        """Whether this process saved ``path``, and it is unmodified since."""
+        """Whether this process saved ``path``, and nobody has modified ``path`` since."""
         return self._own.get(path.absolute()) == _identity(path)
 
     @contextmanager
     def save(self) -> Iterator[None]:
-        """Time a save. The time of a failed save is added, but it does not count as a save."""
+        """Measure the time of a save. A failed save adds its time, but does not count as a save."""
         begin = self._clock()
         try:
             yield
@@ -175,7 +178,9 @@ class SaveClock:
         self.seconds = seconds
 
     def due(self, every: float | None) -> bool:
-        """Whether the last save, or the start, was at least ``every`` seconds ago; None: the default interval."""
+        """Whether the last save was at least ``every`` seconds ago. Before the first save, the start counts. None means
+        the default interval.
+        """
         return self._clock() - self._since >= (DEFAULT_INTERVAL_SECONDS if every is None else every)
 
 
@@ -185,7 +190,8 @@ saves = SaveClock()
 
 @contextmanager
 def save_atomically(path: StrPath) -> Iterator[Path]:
-    """Yield a path to write to (a file, or a folder that you create). At the end it is renamed to ``path`` atomically.
+    """Yield a path to which you write a file, or at which you create a folder. At the end of the block, it is renamed
+    to ``path`` atomically.
 
     The contents are synced to disk before the rename. The checksum of the contents is recorded, so that
     ``latest_checkpoint`` detects later damage. If the block raises or the disk is full, the written data are removed
@@ -206,9 +212,10 @@ def _atomically(target: Path) -> Iterator[Path]:
             raise FileNotFoundError(f"nothing was written to {partial}; write the checkpoint to the path you are given")
         _sync_tree(partial)
         if target.exists() and not checksums.has_sum(target):
-            checksums.record(target, checksums.sum_of(target))  # otherwise the old one fails after a crash
+            # without this, the old checkpoint would fail after a crash
+            checksums.record(target, checksums.sum_of(target))
         note = checksums.record(target, checksums.sum_of(partial))
-        _sync(target.parent)  # a checkpoint with its final name has its checksum
+        _sync(target.parent)  # every checkpoint with its final name has its checksum
         if partial.is_dir() and target.exists():
             _replace_folder(target, partial, workspace / _REPLACED)
         else:
@@ -221,7 +228,7 @@ def _atomically(target: Path) -> Iterator[Path]:
 
 
 def _replace_folder(target: Path, new: Path, old: Path) -> None:
-    """Move the old folder to ``old`` first, because a folder cannot be renamed onto one with contents."""
+    """Move the old folder to ``old`` first, because a folder cannot be renamed onto a folder with contents."""
     try:
         os.replace(target, old)
         os.replace(new, target)
@@ -234,8 +241,8 @@ def _replace_folder(target: Path, new: Path, old: Path) -> None:
 def remove_partials(directory: StrPath) -> None:
     """Remove the leftovers of killed saves, and the checksums of checkpoints that no longer exist.
 
-    Call this at the start, on one rank, before any save. A save of a folder that was killed while it replaced an older
-    one was complete, so its folder is renamed to its final name.
+    Call this at the start, on one rank, before any save. If the save of a folder was killed while it replaced an older
+    folder, the new folder was complete. So it is renamed to its final name instead of removed.
     """
     for workspace in Path(directory).glob(f".*{_PARTIAL}"):
         if (workspace / _REPLACED).exists():

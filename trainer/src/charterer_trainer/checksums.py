@@ -1,7 +1,7 @@
 """Checksums of checkpoints: a CRC-32 and the size in bytes, in the name of an empty file beside the checkpoint.
 
-Checksums detect accidents (a truncated file, a flipped bit; 1 in 4 billion is missed) but no forgery. An empty file
-needs no space on a full disk, and its name appears atomically.
+Checksums detect accidents such as a truncated file or a flipped bit (1 in 4 billion is missed), but no forgery. An
+empty file needs no space on a full disk, and its name appears atomically.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 _SUFFIX = ".crc32"
 _READERS = 8
-"""Number of files that are read at a time: zlib and disk reads release Python's lock."""
+"""Number of files that are read at a time. Threads help, because zlib and disk reads release Python's lock."""
 _CHUNK = 1 << 22
 """Bytes that are read at a time. This many bytes stay in the processor's cache until they are summed."""
 
@@ -71,7 +71,7 @@ def _size(path: Path) -> int:
 
 
 def _recorded(path: Path) -> Iterator[tuple[Path, str]]:
-    """The files with checksums of ``path``. There are two if a save was killed while it replaced ``path``."""
+    """The files with checksums of ``path``. If a save was killed while it replaced ``path``, there are two of them."""
     begin = f".{path.name}."
     for entry in os.listdir(path.parent):
         if entry.startswith(begin) and entry.endswith(_SUFFIX):
@@ -81,7 +81,7 @@ def _recorded(path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def record(path: Path, total: str) -> Path:
-    """Record this checksum for ``path``, which need not exist yet. Checksums of its former contents stay."""
+    """Record this checksum for ``path``, which need not exist yet. Checksums of former contents of ``path`` stay."""
     note = path.with_name(f".{path.name}.{total}{_SUFFIX}")
     note.touch()
     return note
@@ -100,7 +100,9 @@ def has_sum(path: Path) -> bool:
 
 
 def is_good(path: Path) -> bool | None:
-    """Whether ``path`` matches a recorded checksum; None if there is none. Raises OSError if it cannot be read."""
+    """Whether ``path`` matches a recorded checksum, or None if no checksum is recorded. Raises OSError if ``path``
+    cannot be read.
+    """
     sums = {total for _, total in _recorded(path)}
     if not sums:
         return None

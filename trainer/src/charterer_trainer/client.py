@@ -1,4 +1,4 @@
-"""The call to the progress endpoint: HTTPS, verified with Charterer's own CA, with short time-outs."""
+"""The call to the progress endpoint. It uses HTTPS, accepts only Charterer's own CA, and has short time-outs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from charterer_trainer.environment import Environment, whole
 from charterer_trainer.members import Members
 
 _MAX_ANSWER_BYTES = 1_048_576
-"""Room for the names of some thousands of pods."""
+"""Most bytes of an answer. They have room for the names of some thousands of pods."""
 
 
 class Unanswered(Exception):
-    """The call did not succeed. ``retry_after``: seconds that the server requested, if it did."""
+    """The call did not succeed. ``retry_after``: seconds to wait that the server requested, if it requested any."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class Answer:
 
 
 class Client:
-    """Posts reports. The token is read from its file at each call, because Kubernetes renews it there."""
+    """Posts reports. The token is read from its file at each call, because Kubernetes renews the token in the file."""
 
     def __init__(self, environment: Environment, timeout: float = 5.0) -> None:
         self._environment = environment
@@ -51,7 +51,7 @@ class Client:
         self._tls: ssl.SSLContext | None = None
 
     def post(self, report: Mapping[str, object], held: float = 0.0) -> Answer:
-        """Post a report and return the operator's answer. The operator may delay it by ``held`` seconds.
+        """Post a report and return the operator's answer. The operator may hold the answer back for ``held`` seconds.
 
         Raises Unanswered.
         """

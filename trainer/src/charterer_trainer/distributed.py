@@ -1,4 +1,4 @@
-"""Initialisation and agreement of the run's ranks."""
+"""How the ranks of a run are initialised, and how they agree with each other."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from charterer_trainer.session import allocation
 
 
 def init_jax() -> bool:
-    """Initialise ``jax.distributed`` over the run's pods, one process each. Call it before any other JAX function.
+    """Initialise ``jax.distributed`` over the run's pods, with one process in each. Call it before any other JAX
+    function.
 
-    Returns False without importing JAX if the run has one pod, or outside Charterer. ``torchrun`` needs no such call,
-    because it reads its ``PET_*`` variables. A job that is resized in place has no number of pods in its environment;
-    then the newest allocation has it.
+    If the run has one pod, or outside Charterer, returns False without importing JAX. ``torchrun`` needs no such call,
+    because it reads its ``PET_*`` variables. The environment of a job that is resized in place does not have the number
+    of pods. The number is then taken from the newest allocation.
 
-    JAX's own preemption service is disabled. The service would handle SIGTERM itself, and ``should_stop()`` would never
+    JAX's own preemption service is disabled. The service would handle SIGTERM itself, so ``should_stop()`` would never
     see the signal.
     """
     environment = Environment.read(os.environ)
@@ -40,9 +41,11 @@ def init_jax() -> bool:
 
 
 def any_rank(flag: bool) -> bool:
-    """Whether the flag of any rank is true: a collective by ``torch.distributed`` or JAX, whichever is initialised.
+    """Whether the flag of any rank is true. The call is a collective by ``torch.distributed`` or JAX, whichever is
+    initialised.
 
-    Every rank must call it equally often. If neither is initialised there is one rank, and its flag is the answer.
+    Every rank must make this call equally often. If neither is initialised, there is only one rank, and its flag is
+    returned.
     """
     torch = sys.modules.get("torch")
     if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():

@@ -1,4 +1,4 @@
-"""The end of a stopped process: immediate, without Python's own shut-down, which takes seconds with torch."""
+"""The end of a stopped process. It is immediate, without Python's own shut-down, which takes seconds with torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NoReturn
 EXIT_SECONDS = 5.0
 """Seconds that handlers of ``atexit`` get after a stop."""
 _WRITING_SECONDS = 1.0
-"""Additional seconds for writing the buffers of open files."""
+"""Further seconds, in which the buffers of open files are written."""
 
 
 def end_now(code: int, seconds: float) -> NoReturn:
@@ -38,9 +38,9 @@ def end_now(code: int, seconds: float) -> NoReturn:
 
 
 def _write_open_files() -> None:
-    """Flush unclosed files, as Python does when it clears them.
+    """Flush files that were not closed, as Python does when it clears them.
 
-    Text files go first, because they write into buffers.
+    Text files are flushed first, because they write into the buffers of other files.
     """
     files = [
         each for each in gc.get_objects() if type(each) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)

@@ -1,4 +1,4 @@
-"""The variables that Charterer sets for a training pod. The variables are read once, and malformed ones are ignored."""
+"""The variables that Charterer sets for a training pod. They are read once, and malformed variables are ignored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def whole(text: object) -> int | None:
-    """``text`` as a non-negative whole number; None if it is something else."""
+    """``text`` as a whole number of at least 0, or None if it is something else."""
     if isinstance(text, bool) or not isinstance(text, (int, str)):
         return None
     try:
@@ -22,8 +22,8 @@ def whole(text: object) -> int | None:
 class Environment:
     """The environment of a training process. ``progress_url`` is empty outside Charterer.
 
-    ``index`` is the pod's rank, ``local_rank`` the process's rank in its pod. ``pods`` and ``gpus_per_pod`` are from
-    the start of the run; an in-place resize does not change them.
+    ``index`` is the pod's rank, ``local_rank`` the process's rank in its pod. ``pods`` and ``gpus_per_pod`` are the
+    values at the start of the run. A resize in place does not change them.
     """
 
     progress_url: str

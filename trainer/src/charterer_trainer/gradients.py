@@ -1,11 +1,12 @@
-"""Gradient noise, estimated from squared norms of gradients: unbiased, sampled, in the units of reports.
+"""Gradient noise, estimated without bias from squared norms of the gradients of some steps, in the units of reports.
 
 The gradient of a batch of b samples is g plus noise of variance V/b. V is the variance of one sample's gradient, summed
 over the parameters. So E|g_b|² = |g|² + V/b, and two batch sizes give both (McCandlish et al. 2018, appendix A.1):
 
     |g|² = (B·|g_B|² − b·|g_b|²) / (B − b)        V = (|g_b|² − |g_B|²) / (1/b − 1/B)
 
-Both estimates are unbiased, and of one step mostly noise. So their means over steps are used, including signs.
+Both estimates are unbiased, but the estimates of a single step are mostly noise. So their means over steps are used,
+including their signs.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from collections.abc import Callable, Sequence
 from charterer_trainer.measuring import gradient
 
 EVERY = 20
-"""At most one of this many steps is measured: a squared norm is one pass over the gradients."""
+"""At most one in this many steps is measured, because a squared norm costs one pass over the gradients."""
 SHARE = 0.003
-"""Fraction of training time for measuring. With calls and posts it stays below 0.5 % of steps of 100 ms."""
+"""Fraction of the training time that may be spent on measuring. With steps of 100 ms, measuring, calls and posts
+together cost less than 0.5 % of the time.
+"""
 _LONGEST = 1_000_000
 
 
 class Interval:
-    """Selects the steps to measure: one of ``least``, and fewer if measuring would exceed ``share`` of the time.
+    """Selects the steps to measure: one in ``least``, and fewer if measuring would take more than ``share`` of the
+    time.
 
     After a measured step, call ``took`` with the seconds of the measurement, then ``wanted``, then ``next_after`` with
-    the result of ``wanted``. With several ranks, pass the maximum over the ranks, because all must measure the same
-    steps. ``clock`` returns seconds.
+    the result of ``wanted``. If there are several ranks, pass the maximum of their results, because all ranks must
+    measure the same steps. ``clock`` returns seconds.
     """
 
     def __init__(self, least: int, share: float, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -44,13 +48,13 @@ class Interval:
         return step >= self._next
 
     def took(self, seconds: float) -> None:
-        """Add the seconds of a measurement; a step may have several."""
+        """Add the seconds of a measurement. A step may have several measurements."""
         self._seconds += seconds
 
     def wanted(self, step: int) -> int:
-        """Steps from this measured step to the next one.
+        """Number of steps from this measured step to the next one.
 
-        The last cost and the mean step time since the last call decide.
+        The number is computed from the cost of the last measurement and the mean step time since the last call.
         """
         last, self._last = self._last, (step, self._clock())
         seconds, self._seconds = self._seconds, 0.0
@@ -79,11 +83,12 @@ def estimate(small: float, small_batch: float, large: float, large_batch: float)
 
 
 class GradientNoise:
-    """Measures every ``every``-th step and reports |g|² and the variance V/``own_batch``.
+    """Measures one in ``every`` steps and reports |g|² and the variance V/``own_batch``.
 
     ``own_batch`` is the class's own batch size in samples, for which its learning rate was chosen, even if the run uses
-    another one. ``share`` is the fraction of training time for measuring. ``charterer_trainer.pytorch`` measures this
-    cost, and measures fewer steps if the share would be exceeded. ``sqr`` and ``var`` are the means of this run so far.
+    another batch size. ``share`` is the fraction of training time for measuring. ``charterer_trainer.pytorch`` measures
+    the cost of measuring, and measures fewer steps if the cost would exceed the share. ``sqr`` and ``var`` are the
+    means of this run so far.
     """
 
     def __init__(self, own_batch: int, every: int = EVERY, share: float = SHARE) -> None:
@@ -101,7 +106,7 @@ class GradientNoise:
         return step % self.every == 0
 
     def add(self, small: float, small_batch: float, large: float, large_batch: float) -> None:
-        """Add the squared norms of a step; see ``estimate``. Exploded gradients are ignored."""
+        """Add the squared norms of a step (see ``estimate``). Values of an exploded gradient are ignored."""
         sqr, variance = estimate(float(small), small_batch, float(large), large_batch)
         var = variance / self.own_batch
         if not abs(sqr) + abs(var) < 1e30:  # also ignores NaN
@@ -112,15 +117,17 @@ class GradientNoise:
         gradient(sqr, var)
 
     def add_parts(self, parts: Sequence[float], large: float, batch: int) -> None:
-        """Add the squared norms of a step's equal parts (ranks or passes), and ``large``, that of their mean.
+        """Add the squared norms of a step's equal parts (ranks or passes), and ``large``, the squared norm of the
+        parts' mean.
 
-        ``batch``: samples of the step. For JAX, numpy and other code that has each part's gradient. Raises ValueError
-        with fewer than two parts.
+        ``batch``: samples of the step. This method is for JAX, numpy and other code that has each part's gradient.
+        Raises ValueError with fewer than two parts.
         """
         self.add(sum(map(float, parts)) / max(1, len(parts)), batch / max(1, len(parts)), large, batch)
 
     def gain(self, batch: float) -> float:
-        """Progress of a step of ``batch`` samples, in steps of the own batch: between 1 and their ratio; 1 until known.
+        """Progress of a step of ``batch`` samples, in steps of the own batch size. It is between 1 and the ratio of the
+        two sizes, and 1 until the noise is known.
 
         (φ + 1)/(φ/s + 1) with φ = var/|g|² and s = batch/own_batch (Pollux, OSDI'21, equation 6). AdaScale (Johnson et
         al. 2020) multiplies the learning rate of SGD by this gain. For Adam the square root of s is usual.

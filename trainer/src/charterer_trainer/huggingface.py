@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer under Charterer: a callback, and the arguments that keep the batch size at every width.
+"""Hugging Face's Trainer under Charterer: a callback, and the arguments that give the same batch size at every width.
 
 The import needs transformers.
 """
@@ -38,21 +38,23 @@ def batch_arguments(batch: int, most: int) -> dict[str, int]:
 
 
 def newest(directory: str | os.PathLike[str]) -> str | None:
-    """The newest good checkpoint in the Trainer's ``output_dir``, for ``resume_from_checkpoint``; None without one.
+    """The newest good checkpoint in the Trainer's ``output_dir``, for ``resume_from_checkpoint``. None if there is no
+    such checkpoint.
 
-    Only checkpoints that the callback has sealed count, because others may be left over from a killed save.
+    A checkpoint counts only if the callback has sealed it, because other checkpoints may be left over from a killed
+    save.
     """
     found = latest_checkpoint(directory, _PATTERN, summed=True)
     return None if found is None else str(found)
 
 
 class Callback(_TrainerCallback):  # type: ignore[misc]
-    """Reports progress, saves if Charterer advises it, seals each checkpoint, and ends the process after a stop.
+    """Reports progress, saves when Charterer advises it, seals each checkpoint, and ends the process after a stop.
 
-    Usage: ``trainer.add_callback(Callback(trainer))``. ``own_batch`` is the class's own batch size; with it, gradient
-    noise between ranks is measured. ``keep`` is the number of newest good checkpoints that stay; do not set
-    ``save_total_limit`` then, because it also counts damaged checkpoints. After a stop the process leaves ``train()``
-    by SystemExit(143).
+    Usage: ``trainer.add_callback(Callback(trainer))``. ``own_batch`` is the class's own batch size. If it is given, the
+    gradient noise between ranks is measured. ``keep`` is the number of newest good checkpoints that stay. If you use
+    ``keep``, do not set ``save_total_limit``, because it also counts damaged checkpoints. After a stop the process
+    leaves ``train()`` by SystemExit(143).
     """
 
     def __init__(self, trainer: Any, *, own_batch: int | None = None, keep: int | None = None) -> None:
@@ -75,7 +77,7 @@ class Callback(_TrainerCallback):  # type: ignore[misc]
             spent("load", time.perf_counter() - self._ended)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Decide about a stop and a save, in agreement of all ranks."""
+        """Decide about a stop and a save. All ranks decide the same."""
         report(step=state.global_step, total_steps=state.max_steps, batch=_batch(args))
         self._stopped = should_stop(agree=any_rank)
         if self._stopped:

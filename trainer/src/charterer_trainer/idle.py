@@ -11,8 +11,9 @@ _SECONDS = 10.0
 def gpu_idle() -> bool | None:
     """Whether no kernel has run on any GPU of this pod recently (utilization.gpu is 0 on each).
 
-    NVIDIA defines utilization.gpu as the percentage of the past sample period, a sixth to one second, in which a kernel
-    executed. None if it is unknown: nvidia-smi is absent or has no figure, as for a MIG slice.
+    NVIDIA defines utilization.gpu as the percentage of the past sample period in which a kernel executed. The period is
+    a sixth of a second to one second. None if the value is unknown, because nvidia-smi is absent or has no figure. For
+    a MIG slice, for example, it has none.
     """
     try:
         done = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_SECONDS, check=True)

@@ -26,15 +26,16 @@ _PATTERN = "step-*.ckpt"
 
 
 class Callback(_Callback):  # type: ignore[misc]
-    """Reports progress, saves into ``folder`` if Charterer advises it and at a stop, and ends the process after a stop.
+    """Reports progress, saves into ``folder`` when Charterer advises it and at a stop, and ends the process after a
+    stop.
 
-    ``batch``: samples of all ranks in a step. ``own_batch``: the class's own batch size; with it, gradient noise
-    between the ranks of DDP is measured. ``keep``: number of newest good checkpoints that stay. The callback is for
-    strategies in which the first rank writes the checkpoint (a single device, DDP). Begin with ``trainer.fit(…,
+    ``batch``: samples of all ranks in a step. ``own_batch``: the class's own batch size. If it is given, the gradient
+    noise between the ranks of DDP is measured. ``keep``: number of newest good checkpoints that stay. The callback is
+    for strategies in which the first rank writes the checkpoint (a single device, DDP). Begin with ``trainer.fit(…,
     ckpt_path=callback.newest())``.
 
-    Lightning's SIGTERM handler is replaced by that of ``run()``. Lightning's broadcasts within the handler, wherever
-    its rank is, while ranks of other pods may be elsewhere. After a stop the process leaves ``fit()`` by
+    Lightning's SIGTERM handler is replaced by that of ``run()``. Lightning's handler would broadcast at any point of
+    the training, while the ranks of other pods may be at another point. After a stop the process leaves ``fit()`` by
     SystemExit(143).
     """
 
@@ -51,15 +52,16 @@ class Callback(_Callback):  # type: ignore[misc]
         self._ended: float | None = None
 
     def newest(self) -> str | None:
-        """The newest good checkpoint, for ``ckpt_path``; None without one."""
+        """The newest good checkpoint, for ``ckpt_path``. None if there is none."""
         found = latest_checkpoint(self._folder, _PATTERN, summed=True)
         return None if found is None else str(found)
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
         """Count batches from the checkpoint's step, because the loader begins there.
 
-        Lightning would continue its count within the epoch, in batches of the former width. So Lightning would end the
-        epoch too early and place its steps differently. If a loader has a state of its own, Lightning restores it.
+        Lightning would instead continue its count within the epoch, in batches of the former width. It would then end
+        the epoch too early and use other samples for its steps. If a loader has a state of its own, Lightning restores
+        that state.
         """
         loop = checkpoint["loops"]["fit_loop"]
         if not loop["state_dict"]:
@@ -68,7 +70,7 @@ class Callback(_Callback):  # type: ignore[misc]
             counts.update({name: count - before for name, count in counts.items()})
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """Remember the handler from before Lightning's."""
+        """Store the handler that was installed before Lightning's."""
         self._handler = signal.getsignal(signal.SIGTERM)
 
     def on_sanity_check_start(self, trainer: Any, pl_module: Any) -> None:
@@ -90,7 +92,7 @@ class Callback(_Callback):  # type: ignore[misc]
             spent("load", time.perf_counter() - self._ended)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Decide about a stop and a save after each step, in agreement of all ranks."""
+        """Decide about a stop and a save after each step. All ranks decide the same."""
         if trainer.global_step != self._step:
             self._step = trainer.global_step
             self._stepped(trainer)
@@ -119,7 +121,7 @@ class Callback(_Callback):  # type: ignore[misc]
         first = trainer.is_global_zero
         begin = time.perf_counter()
         with save_atomically(target) if first else nullcontext(target) as path:
-            trainer.save_checkpoint(path)  # all ranks call it; the first one writes
+            trainer.save_checkpoint(path)  # all ranks make this call, and the first rank writes
         if first:
             remove_old_checkpoints(self._folder, self._keep, _PATTERN)
         else:

@@ -1,4 +1,6 @@
-"""The members of a group that is resized in place, and a thread that waits for the operator to announce changes."""
+"""The members of a group that is resized in place, and a thread that waits until the operator announces a change of the
+members.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ _LONGEST_PAUSE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Members:
-    """The pods that form the group of ``generation``: ascending Job indexes, and the address of each.
+    """The pods that form the group of ``generation``: their Job indexes, ascending, and the address of each.
 
-    An address is a DNS name or an IP address, with ``:port`` if the process does not listen on the default port.
-    ``key`` is a secret by which the run's pods recognise each other; empty if the operator sent none.
+    An address is a DNS name or an IP address. If the process does not listen on the default port, ``:port`` follows.
+    ``key`` is a secret by which the run's pods recognise each other. It is empty if the operator sent none.
     """
 
     generation: int
@@ -31,7 +33,7 @@ class Members:
 
     @classmethod
     def of(cls, content: object) -> Members | None:
-        """Parse the object ``{"generation", "indexes", "addresses"}``; None if it is malformed."""
+        """Parse the object ``{"generation", "indexes", "addresses"}``. None if the object is malformed."""
         if not isinstance(content, dict):
             return None
         generation, indexes, addresses = (content.get(name) for name in ("generation", "indexes", "addresses"))
@@ -63,8 +65,8 @@ class Members:
 class MembersWatch:
     """The newest members that the operator has announced.
 
-    While following (``follow``), a thread keeps a call open, which the operator answers as soon as the members change.
-    If not following, the members come from answers to ordinary reports (``heard``).
+    After ``follow(True)``, a thread keeps a call open, which the operator answers as soon as the members change.
+    Otherwise the members come from the answers to ordinary reports (``heard``).
     """
 
     def __init__(self, ask: Callable[[Mapping[str, object]], Members | None]) -> None:
@@ -77,19 +79,21 @@ class MembersWatch:
 
     @property
     def newest(self) -> Members | None:
-        """The newest members; None until the operator has announced any."""
+        """The newest members, or None until the operator has announced any."""
         with self._changed:
             return self._newest
 
     def heard(self, members: Members | None) -> None:
-        """Take the members of an answer. Answers may overtake each other, so an older generation is ignored."""
+        """Store the members of an answer. If their generation is older than the newest one, they are ignored, because
+        answers may overtake each other.
+        """
         with self._changed:
             if members is not None and (self._newest is None or members.generation > self._newest.generation):
                 self._newest = members
                 self._changed.notify_all()
 
     def follow(self, following: bool) -> None:
-        """Keep a call open from now on, or open no further call."""
+        """Keep a call open from now on. If ``following`` is False, open no further call."""
         with self._changed:
             self._following = following
             self._changed.notify_all()
@@ -98,7 +102,7 @@ class MembersWatch:
                 self._thread.start()
 
     def wait(self, beyond: int, seconds: float) -> Members | None:
-        """The newest members once their generation is above ``beyond``; None if ``seconds`` pass without any."""
+        """The newest members once their generation is above ``beyond``, or None if ``seconds`` pass without any."""
         with self._changed:
             self._changed.wait_for(lambda: self._newest is not None and self._newest.generation > beyond, seconds)
             return self._newest if self._newest is not None and self._newest.generation > beyond else None
@@ -113,7 +117,9 @@ class MembersWatch:
             pause = self._ask_once(known, pause)
 
     def _ask_once(self, known: int, last_pause: float) -> float:
-        """Call once. Returns seconds until the next call: 0 after new members, or if the operator held the call."""
+        """Make one call. Returns the seconds until the next call. They are 0 after new members, and if the operator
+        held the answer back.
+        """
         begin = time.monotonic()
         try:
             members = self._ask({"waitGeneration": known})

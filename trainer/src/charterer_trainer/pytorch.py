@@ -1,6 +1,7 @@
-"""Measurements in PyTorch without a change of the loop: gradient noise, and seconds that ranks wait for each other.
+"""Measurements in PyTorch that need no change of the training loop: gradient noise, and seconds for which ranks wait
+for each other.
 
-The import does not need torch; the calls do.
+The import does not need torch, but the calls do.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def squared_norm(tensors: Iterable[Any]) -> Any:
 
 
 class _Stopwatch:
-    """Passes on the seconds between two instants (``_instant``) once both are over, which a GPU reaches later."""
+    """Passes on the seconds between two instants (``_instant``) once both have passed. A GPU reaches an instant later
+    than the Python code does.
+    """
 
     def __init__(self, passed_on: Callable[[float], None]) -> None:
         self._passed_on = passed_on
@@ -46,10 +49,10 @@ class _Stopwatch:
 class PassNoise:
     """Gradient noise of one process that accumulates the gradients of several passes in a step.
 
-    Call ``passed`` after each ``backward`` with the step, the number of samples of the pass, and whether it was the
-    last. The gradient of the first pass is compared with that of all passes. The loss of each pass must have a weight
-    that yields the mean over the step's ``batch`` (``Batches.weight``, or 1/passes). With a single pass nothing is
-    measured.
+    Call ``passed`` after each ``backward`` with the step, the number of samples of the pass, and whether the pass was
+    the last one. The gradient of the first pass is compared with the gradient of all passes. The loss of each pass must
+    have a weight that yields the mean over the step's ``batch`` (``Batches.weight``, or 1/passes). If a step has a
+    single pass, nothing is measured.
     """
 
     def __init__(self, parameters: Iterable[Any], noise: GradientNoise, batch: int) -> None:
@@ -85,7 +88,9 @@ Hook = Callable[[Any, Any], Any]
 
 
 class _Shared(NamedTuple):
-    """Pending measurements of a step: ``gathered`` from all ranks by ``work``, and ``mean`` of its ``buckets``."""
+    """Pending measurements of a step. ``work`` gathers ``gathered`` from all ranks. ``mean`` is that of the step's
+    ``buckets``.
+    """
 
     work: Any
     gathered: list[Any]
@@ -98,7 +103,7 @@ class _Shared(NamedTuple):
 class DdpMeasurement:
     """The measurement that ``measure_ddp`` installed.
 
-    ``batch``: samples of all ranks in a step; update it if it changes.
+    ``batch``: samples of all ranks in a step. Update it if the number changes.
     """
 
     def __init__(self, batch: int, noise: GradientNoise | None, world: int, group: Any, hook: Hook, state: Any) -> None:
@@ -126,7 +131,7 @@ class DdpMeasurement:
             self._local.append(self._squared_norm(bucket.buffer()))
         begin = _instant(bucket.buffer()) if bucket.is_last() else None
         future = self._hook(self._state, bucket)
-        if bucket.is_last():  # from this rank's last gradient to the mean of all ranks
+        if bucket.is_last():  # measures from this rank's last gradient to the mean of all ranks
             future = future.then(lambda done: self._arrived(done, begin))
         if measured:
             mean = self._mean
@@ -161,9 +166,11 @@ class DdpMeasurement:
                 self._interval.took(seconds)
 
     def _share(self, bucket: Any) -> None:
-        """Gather two numbers from each rank: its squared norm, and its wanted steps to the next measurement.
+        """Gather two numbers from each rank: the squared norm of its gradient, and the number of steps until its next
+        measurement.
 
-        The cost of this step's measurement is known only after its buckets are reduced, so the previous one's is used.
+        The cost of this step's measurement is known only after its buckets are reduced. So the cost of the previous
+        measurement is used.
         """
         assert self._interval is not None
         torch = importlib.import_module("torch")
@@ -176,7 +183,7 @@ class DdpMeasurement:
         self._local, self._mean = [], []
 
     def _read(self) -> None:
-        """Read the numbers of the last measured step, which are available by now, so that the call does not wait."""
+        """Read the numbers of the last measured step. They are available by now, so the call does not wait."""
         self._waited.read()
         self._cost.read()
         if self._unread is not None and self._noise is not None and self._interval is not None:
@@ -194,18 +201,20 @@ class DdpMeasurement:
 def measure_ddp(
     model: Any, batch: int, noise: GradientNoise | None = None, *, hook: Hook | None = None, state: Any = None
 ) -> DdpMeasurement:
-    """Measure a DistributedDataParallel model: seconds of waiting for other ranks, and gradient noise with ``noise``.
+    """Measure a DistributedDataParallel model: the seconds of waiting for other ranks, and if ``noise`` is given,
+    gradient noise.
 
-    ``batch``: samples of all ranks in a step, in equal shares. A model has only one communication hook, which this
-    function sets; pass your own as ``hook`` with its ``state``. Each rank must call this. The noise is measured between
-    ranks, so with one rank there is none (use PassNoise).
+    ``batch``: samples of all ranks in a step, in equal shares. A model can have only one communication hook, which this
+    function sets. Pass your own hook as ``hook`` with its ``state``. Each rank must make this call. The noise is
+    measured between ranks, so with a single rank it cannot be measured (use PassNoise).
     """
     hooks = importlib.import_module("torch.distributed.algorithms.ddp_comm_hooks.default_hooks")
     group = model.process_group
     measurement = DdpMeasurement(
         batch, noise, group.size(), group, hook or hooks.allreduce_hook, group if hook is None else state
     )
-    model.register_comm_hook(None, lambda state, bucket: measurement.reduce(bucket))  # it refuses other annotations
+    # torch refuses a hook with other annotations
+    model.register_comm_hook(None, lambda state, bucket: measurement.reduce(bucket))
     return measurement
 
 

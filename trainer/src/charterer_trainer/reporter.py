@@ -19,7 +19,7 @@ log = logging.getLogger("charterer_trainer")
 _SHORTEST_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0
 _HELD_SECONDS = 20.0
-"""Seconds for which the operator may hold an answer that waits for other members."""
+"""Seconds for which the operator may hold back an answer while it waits for other members."""
 
 
 def _saved() -> dict[str, object]:
@@ -27,12 +27,14 @@ def _saved() -> dict[str, object]:
 
 
 class Reporter:
-    """Posts once at the start, then as often as the operator requests, but less often while it does not answer.
+    """Posts once at the start, and then as often as the operator requests. While the operator does not answer, it posts
+    less often.
 
-    Memory and calls stay bounded however often ``report`` is called, because only the newest report and the means over
-    earlier steps are kept. ``stopping`` is set after an answer announces a stop, ``tried`` after the first post,
-    successful or not. ``allocation``, ``batch`` and ``checkpoint_every`` are from the last answer; ``members`` follows
-    the group's members. A process forked from this one (a data loader) has no thread and reports nothing.
+    Memory and calls stay limited however often ``report`` is called, because only the newest report and the means over
+    earlier steps are stored. ``stopping`` is set after an answer announces a stop. ``tried`` is set after the first
+    post, successful or not. ``allocation``, ``batch`` and ``checkpoint_every`` are from the last answer. ``members``
+    has the group's newest members. A process that is forked from this one (a data loader) has no thread and reports
+    nothing.
     """
 
     def __init__(self, client: Client, base: Mapping[str, object]) -> None:
@@ -58,7 +60,7 @@ class Reporter:
         self._thread.start()
 
     def report(self, numbers: Mapping[str, object]) -> None:
-        """Keep these numbers for the next post. Earlier numbers that were not posted yet are dropped."""
+        """Store these numbers for the next post. Earlier numbers that were not posted yet are dropped."""
         if os.getpid() == self._pid:
             with self._lock:
                 self._clock.step(numbers.get("step"), numbers.get("batch"))
@@ -78,9 +80,10 @@ class Reporter:
                 self._gradients.step(numbers)
 
     def formed(self, generation: int | None, resize_seconds: float | None) -> None:
-        """Report at once that this process trains in the group of ``generation`` (None: in none).
+        """Report at once that this process trains in the group of ``generation``. None means that it trains in no
+        group.
 
-        ``resize_seconds``: standstill of the training before it; None if there was none.
+        ``resize_seconds``: how long training stood still before. None if it did not.
         """
         with self._lock:
             self._base.pop("generation", None)
@@ -99,7 +102,7 @@ class Reporter:
             self._wake.set()
 
     def close(self, seconds: float) -> None:
-        """Post the pending report and end the thread, waiting for at most ``seconds``."""
+        """Post the pending report and end the thread. The call waits at most ``seconds``."""
         if os.getpid() != self._pid:
             return
         self._closing = True

@@ -1,4 +1,4 @@
-"""The samples of a step, as a function of the step alone, so that a run of any width can continue a former one."""
+"""The samples of a step. They depend only on the step, so a run of any width can continue a former run."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def shuffled(count: int, seed: int, epoch: int) -> Sequence[int]:
 class Batches:
     """Steps of ``batch`` samples of all ranks together, from endless epochs of ``samples`` samples.
 
-    Each epoch has each sample once, in its own order from ``seed``. A batch may end one epoch and begin the next.
-    ``rank`` of ``world`` trains on its share of each batch, in passes of at most ``most`` samples whose gradients it
-    accumulates. ``order(epoch)`` replaces the permutations, such as by numpy's for many millions of samples.
-    ``origin``: the step at which this batch size began, and the number of samples before it.
+    Each epoch has each sample once, in an order of its own that ``seed`` determines. A batch may end one epoch and
+    begin the next. ``rank`` of ``world`` trains on its share of each batch, in passes of at most ``most`` samples whose
+    gradients it accumulates. ``order(epoch)`` replaces the permutations, for example by numpy's for many millions of
+    samples. ``origin``: the step at which this batch size began, and the number of samples before that step.
 
     Raises ValueError if there is no sample, or if a rank or a pass would get none.
     """
@@ -86,7 +86,8 @@ class Batches:
         return [share[first :: self.passes] for first in range(self.passes)]
 
     def weight(self, samples: Sequence[object]) -> float:
-        """The factor for the mean loss over these samples of a part that yields the batch's gradient.
+        """The factor for the mean loss over these samples, which are one part of a step. With it, the parts yield the
+        batch's gradient.
 
         The batch's gradient is the mean over ranks (as in DistributedDataParallel) of the sum over passes. The factor
         is 1/``passes`` if the batch divides evenly.

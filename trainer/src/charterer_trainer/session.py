@@ -42,15 +42,15 @@ _RANGES: dict[str, tuple[float, float]] = {
     "gradSqr": (-1e30, 1e30),  # an unbiased estimate is often negative
     "gradVar": (0, 1e30),
 }
-"""The range of each field that the operator accepts. Unnamed fields have the range 0 to ``_LARGEST``.
+"""The range of each field that the operator accepts. A field that is not here has the range 0 to ``_LARGEST``.
 
-The operator refuses a whole report for one number out of range. In this case the trainer would miss the answer, which
+If one number is out of range, the operator refuses the whole report. The trainer would then miss the answer, which
 announces stops. A fraction above 1 is sent as 1.
 """
 
 
 def _number(name: str, kind: type[int] | type[float], value: Any) -> int | float | None:
-    """``value`` as a number that the operator accepts in this field; None if it is not acceptable."""
+    """``value`` as a number that the operator accepts in this field, or None if it is not acceptable."""
     try:
         number = kind(value)
     except (TypeError, ValueError, OverflowError):
@@ -60,7 +60,9 @@ def _number(name: str, kind: type[int] | type[float], value: Any) -> int | float
 
 
 class Session:
-    """The state of this process's run. ``run()`` makes it, or the first call of another function of this module."""
+    """The state of this process's run. ``run()`` makes it. Otherwise the first call of another function of this module
+    does.
+    """
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -77,7 +79,9 @@ class Session:
 
     @property
     def stopped(self) -> bool:
-        """Whether the run must end with 143: after SIGTERM, the operator's request, or agreement of the ranks."""
+        """Whether the run must end with 143. That is so after SIGTERM, after the operator's request, and after the
+        ranks have agreed to stop.
+        """
         return self._terminated or self._stop_requested or self._agreed is not None
 
     def terminate(self) -> None:
@@ -85,11 +89,12 @@ class Session:
         self._terminated = True
 
     def should_stop(self, agree: Callable[[bool], bool] | None = None) -> bool:
-        """True after SIGTERM or the operator's announcement of a stop: save a checkpoint and leave.
+        """True after SIGTERM or after the operator has announced a stop. Then save a checkpoint and leave.
 
-        ``agree`` is a collective over all ranks, such as ``any_rank``, that takes this rank's answer and returns
-        whether any rank's is true. Every rank must call this equally often. The result of ``agree`` is this rank's
-        answer from then on. So all ranks leave at the same step and end with 143, even those that no signal reached.
+        ``agree`` is a collective over all ranks, such as ``any_rank``. It gets this rank's answer and returns whether
+        the answer of any rank is true. Every rank must make this call equally often. The result of ``agree`` is this
+        rank's answer from then on. So all ranks leave at the same step and end with 143, even ranks that no signal
+        reached.
         """
         if self._reporter is not None and self._reporter.stopping.is_set():
             self._stop_requested = True
@@ -98,7 +103,9 @@ class Session:
         return self.stopped
 
     def wait_for_ranks(self) -> None:
-        """Wait for all ranks that agreed to stop, because the end of JAX's first process ends the others."""
+        """Wait for all ranks that agreed to stop. Otherwise the end of JAX's first process would end the other
+        processes.
+        """
         if self._agreed is not None:
             try:
                 self._agreed(True)
@@ -117,21 +124,22 @@ class Session:
         grad_sqr: float | None = None,
         grad_var: float | None = None,
     ) -> None:
-        """Report progress. The background thread posts the numbers; the call returns at once.
+        """Report progress. The background thread posts the numbers, and the call returns at once.
 
-        ``fraction`` of the whole job is in [0, 1]; ``step`` of ``total_steps`` may replace it. ``throughput`` of the
+        ``fraction`` of the whole job is in [0, 1]. ``step`` of ``total_steps`` may replace it. ``throughput`` of the
         whole job is in the unit of its SpeedupProfile.
 
-        With ``batch``, the samples of all GPUs in a step, Charterer learns the speed of the job's class. Charterer uses
-        ``step_seconds`` (the mean of the last steps), else the times of the reports, else ``throughput`` (in samples a
-        second).
+        If ``batch`` is given, the samples of all GPUs in a step, Charterer learns the speed of the job's class. For
+        that, Charterer uses ``step_seconds`` (the mean of the last steps). Without it, the times of the reports are
+        used, or otherwise ``throughput`` (in samples a second).
 
-        ``grad_sqr`` and ``grad_var`` show how large a batch may be. The two are the squared norm of the gradient, and
-        the variance of its estimate at the class's own batch size. Give both with their signs; their means since the
-        last post are sent.
+        ``grad_sqr`` and ``grad_var`` show how large a batch may be. They are the squared norm of the gradient, and the
+        variance of its estimate at the class's own batch size. Give both with their signs. Their means since the last
+        post are sent.
 
-        Numbers may be numpy or torch scalars. A value that is no number, or out of range (an exploding gradient), is
-        ignored. The newest call counts: numbers that only an earlier call gave are not sent.
+        Numbers may be numpy or torch scalars. A value that is no number, or out of range (such as that of an exploding
+        gradient), is ignored. Only the newest call counts: if only an earlier call gave a number, the number is not
+        sent.
         """
         if self._reporter is None:
             return
@@ -155,10 +163,11 @@ class Session:
         self._reporter.report(numbers)
 
     def allocation(self) -> Allocation | None:
-        """The run's allocation: from the operator's last answer, else the pod's annotation, else its environment.
+        """The run's allocation, from the operator's last answer, otherwise from the pod's annotation, otherwise from
+        its environment.
 
-        The call waits a few seconds at most, and only until the first post has ended, because only the operator knows
-        of a resize at once.
+        The call waits at most a few seconds, until the first post has ended, because the operator is the first to know
+        of a resize.
         """
         answered = None
         if self._reporter is not None:
@@ -168,17 +177,18 @@ class Session:
 
     @property
     def batch(self) -> int | None:
-        """The batch size (samples per step of all GPUs) that the job should use now; None if Charterer advises none.
+        """The batch size (samples per step of all GPUs) that the job should use now. None if Charterer advises none.
 
-        The advised size changes during training. Ranks learn of changes at different times, so use rank 0's; see
-        docs/progress.md.
+        The advised size changes during training. Ranks learn of a change at different times, so use the size of rank 0.
+        See docs/progress.md.
         """
         return None if self._reporter is None else self._reporter.batch
 
     def should_checkpoint(self) -> bool:
-        """Whether the last ``save_atomically`` of this process, or its start, is long enough ago to save again.
+        """Whether it is time to save again, because the last ``save_atomically`` of this process is long enough ago.
+        Before the first save, the start counts.
 
-        On nodes that the cloud may take back Charterer advises the interval; otherwise it is half an hour.
+        On nodes that the cloud may take back, Charterer advises the interval. Otherwise the interval is half an hour.
         """
         return saves.due(None if self._reporter is None else self._reporter.checkpoint_every)
 
@@ -191,10 +201,10 @@ class Session:
 
     @contextmanager
     def phase(self, part: str) -> Iterator[None]:
-        """Time the block as ``part`` of the step: "compute", "sync" (waiting for other ranks) or "load" (for input).
+        """Measure the time of the block as ``part`` of the step: "compute", "sync" (waiting for other ranks) or "load"
+        (waiting for input).
 
-        Blocks must not be nested. "compute" needs no block of its own, because it is the step's time without "sync" and
-        "load".
+        Blocks must not be nested. "compute" needs no block, because it is the step's time without "sync" and "load".
         """
         begin = time.perf_counter()
         try:
@@ -203,7 +213,7 @@ class Session:
             self.spent(part, time.perf_counter() - begin)
 
     def loading(self, batches: Iterable[_T]) -> Iterator[_T]:
-        """The same batches. The seconds of waiting for each count as the step's "load"."""
+        """Yield the same batches. The seconds of waiting for each batch count as the step's "load"."""
         iterator = iter(batches)
         while True:
             begin = time.perf_counter()
@@ -223,18 +233,20 @@ class Session:
 
     @property
     def members(self) -> MembersWatch | None:
-        """The members of a job that is resized in place; None in a process that does not report."""
+        """The members of a job that is resized in place. None in a process that does not report."""
         return None if self._reporter is None else self._reporter.members
 
     def formed(self, generation: int | None, resize_seconds: float | None = None) -> None:
-        """Report the group in which this process trains (None: in none), and the seconds of standstill before it."""
+        """Report the group in which this process trains (None: in none), and for how many seconds training stood still
+        before.
+        """
         if self._reporter is not None:
             self._reporter.formed(generation, resize_seconds)
 
     def busy(self, busy: bool) -> None:
         """Report whether an interactive job (spec.interactive) uses its GPU now.
 
-        A GPU that is idle for long is given back. A job that never calls this keeps its GPU.
+        If a GPU is idle for long, the operator releases it. A job that never calls this keeps its GPU.
         """
         if self._reporter is not None:
             self._reporter.busy(busy)
@@ -260,7 +272,7 @@ _current: Session | None = None
 
 
 def current() -> Session:
-    """This process's session, made if there is none."""
+    """This process's session. It is made if it does not exist."""
     global _current
     with _lock:
         if _current is None:
@@ -293,7 +305,7 @@ def report(
 
 
 def batch() -> int | None:
-    """See Session.batch; None outside Charterer."""
+    """See Session.batch. None outside Charterer."""
     return current().batch
 
 
@@ -313,15 +325,15 @@ def should_checkpoint() -> bool:
 
 
 def allocation() -> Allocation | None:
-    """See Session.allocation; None outside Charterer."""
+    """See Session.allocation. None outside Charterer."""
     return current().allocation()
 
 
 @contextmanager
 def _sigterm(session: Session) -> Iterator[None]:
-    """SIGTERM sets the session's flag within the block.
+    """Within the block, SIGTERM sets the session's flag.
 
-    Only the main thread can install the handler; others skip it.
+    Only the main thread can install the handler. Other threads do nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -330,7 +342,7 @@ def _sigterm(session: Session) -> Iterator[None]:
     process = os.getpid()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != process:  # forked within the block: this process ends, its parent waits for it
+        if os.getpid() != process:  # the process was forked within the block: it ends, and its parent waits for it
             signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
             os.kill(os.getpid(), signal.SIGTERM)
             return
@@ -347,16 +359,17 @@ def _sigterm(session: Session) -> Iterator[None]:
 
 @contextmanager
 def run(*, exit_seconds: float = EXIT_SECONDS) -> Iterator[Session]:
-    """Mark the block as the training run. Within it SIGTERM does not kill: ``should_stop()`` becomes true.
+    """Mark the block as the training run. Within the block SIGTERM does not kill the process. Instead ``should_stop()``
+    becomes true.
 
-    If the run was stopped, the process **ends with 143 where it leaves the block**. This also holds if the block ended
-    normally, or with an exception, whose traceback is printed (ranks fail if their peers stop first). No code after or
-    around the block runs any more. The last numbers are posted, and ranks that agreed to stop wait for each other.
-    Handlers of ``atexit`` run for at most ``exit_seconds``, or not at all if it is 0. The buffers of open files are
-    written. Python's shut-down is skipped, because it takes seconds with a framework. In another thread than the main
-    one, and in a forked process, SystemExit(143) is raised instead.
+    If the run was stopped, the process **ends with 143 where it leaves the block**. It does so even if the block ended
+    normally or with an exception, because ranks fail if their peers stop first. The traceback of the exception is
+    printed. No code after or around the block runs any more. The last numbers are posted, and ranks that agreed to stop
+    wait for each other. Handlers of ``atexit`` run for at most ``exit_seconds``, or not at all if it is 0. The buffers
+    of open files are written. Python's shut-down is skipped, because it takes seconds with a framework. In a forked
+    process, and in any thread other than the main thread, SystemExit(143) is raised instead.
 
-    A run that was not stopped ends as the block does.
+    If the run was not stopped, it ends as the block does.
     """
     global _current
     session = current()
@@ -374,7 +387,7 @@ def run(*, exit_seconds: float = EXIT_SECONDS) -> Iterator[Session]:
             if session.stopped:
                 if error is None:
                     session.wait_for_ranks()
-                if isinstance(error, Exception):  # the exit code does not show it
+                if isinstance(error, Exception):  # the exit code does not show the exception
                     traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
                 if os.getpid() == process and threading.current_thread() is threading.main_thread():
                     end_now(STOPPED, exit_seconds)

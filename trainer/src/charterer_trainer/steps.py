@@ -11,9 +11,9 @@ PARTS = ("compute", "sync", "load")
 
 
 class _Moment(NamedTuple):
-    """Training reached ``step`` at ``at``.
+    """The time ``at`` at which training reached ``step``.
 
-    ``spent``: seconds in each of PARTS until then; ``saving``: seconds in saves.
+    ``spent``: seconds in each of PARTS until then. ``saving``: seconds in saves until then.
     """
 
     step: int
@@ -25,7 +25,8 @@ class _Moment(NamedTuple):
 class StepClock:
     """The mean time of the steps between two posts and of their parts, without saves of checkpoints.
 
-    Another batch size, or a step number that falls, restarts the mean. ``saving`` returns the seconds in saves so far.
+    The mean begins anew at another batch size, and if the step number falls. ``saving`` returns the seconds in saves so
+    far.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, saving: Callable[[], float] = lambda: 0.0) -> None:
@@ -54,7 +55,7 @@ class StepClock:
         self._last = now
 
     def take(self) -> dict[str, object]:
-        """The means of the steps since the last call, empty without steps; then start again.
+        """The means of the steps since the last call, or empty if there were no steps. The means then begin anew.
 
         The keys are ``stepSeconds``, and ``computeSeconds``, ``syncSeconds`` and ``loadSeconds`` of the measured parts.
         If other parts were measured but computing was not, computing is the rest of a step.
@@ -75,7 +76,9 @@ class StepClock:
 
 
 class GradientMean:
-    """The means of ``gradSqr`` and ``gradVar`` between two posts. A single step has little information."""
+    """The means of ``gradSqr`` and ``gradVar`` between two posts. The figures of a single step have little
+    information.
+    """
 
     def __init__(self) -> None:
         self._steps = 0
@@ -91,7 +94,7 @@ class GradientMean:
             self._var += (var - self._var) / self._steps
 
     def take(self) -> dict[str, object]:
-        """The means since the last call, empty without figures; then start again."""
+        """The means since the last call, or empty if there were no figures. The means then begin anew."""
         steps, self._steps = self._steps, 0
         means: dict[str, object] = {"gradSqr": self._sqr, "gradVar": self._var} if steps else {}
         self._sqr = self._var = 0.0

@@ -38,15 +38,15 @@ from charterer.domain.time import Instant, after, parse_instant
 # Taints and conditions that other programs set on a Node whose machine is about to end, each with its source.
 #
 # Conditions of GPU health are treated the same way: a machine with broken GPUs is emptied and given back, even if
-# another program would repair it. A condition that the job's own fault can cause is only a doubt: the jobs there
-# continue, and no new one starts.
+# another program would repair it. If the job's own fault can cause a condition, the condition is only a doubt: the jobs
+# on the machine continue, and no new job starts there.
 #
-# The following are absent, because they do not announce the end of a machine:
+# The following are not in the tables, because they do not announce the end of a machine:
 #
 # - ``DeletionCandidateOfClusterAutoscaler`` (PreferNoSchedule): every idle node has it until its next pod.
-# - ``VMEventScheduled`` of AKS: it is also true before a freeze of seconds and a reboot.
-# - ``node.kubernetes.io/unschedulable``, ``not-ready`` and ``unreachable``: Charterer and people set the first one, and
-#   the condition Ready has the others with their times.
+# - ``VMEventScheduled`` of AKS: it is also true before a freeze of seconds and before a reboot.
+# - ``node.kubernetes.io/unschedulable``, ``not-ready`` and ``unreachable``: Charterer and people set the first. The
+#   state of the other two is in the condition Ready, with its times.
 
 
 GOES: Final[Mapping[str, str]] = {
@@ -61,7 +61,9 @@ GOES: Final[Mapping[str, str]] = {
     "remediator.kubernetes.azure.com/unschedulable": "AKS node auto-drain",
     "ToBeDeletedByClusterAutoscaler": "Cluster Autoscaler utils/taints",
 }
-"""Taints that announce the end of a machine, by key, with their source. Only effects that keep pods off count."""
+"""Taints that announce the end of a machine, by key, with their source. A taint counts only if its effect keeps pods
+off.
+"""
 MAY_GO: Final[Mapping[str, str]] = {
     "aws-node-termination-handler/rebalance-recommendation": "aws-node-termination-handler pkg/node/node.go",
 }
@@ -106,7 +108,9 @@ MAY_BE_BROKEN: Final[Mapping[str, str]] = {
 
 
 def departure(spec: Raw, status: Raw) -> Departure | None:
-    """The coming end, or the broken GPUs, that a Node's taints and conditions report; None if they report neither."""
+    """The coming end of the machine, or its broken GPUs, as the Node's taints and conditions report it. None if they
+    report neither.
+    """
     taints = [taint.get("key", "") for taint in spec.get("taints") or () if taint.get("effect") != "PreferNoSchedule"]
     for key in taints:
         if key in GOES:
@@ -133,10 +137,10 @@ _FAULTS: Final = (
 
 # The scheduler's message about a pod that fits no node.
 #
-# The pods of a run select the run's nodes. The scheduler counts all nodes of the cluster, each under the first plugin
-# that refuses it. NodeUnschedulable, TaintToleration and NodeAffinity come first. So a reason of any later plugin is
-# about the run's own nodes. If there is no such reason, the taints or the template's selectors refuse the run's own
-# nodes too (pkg/scheduler/apis/config/v1/default_plugins.go, framework/types.go).
+# The pods of a run select the run's nodes. The scheduler's message counts all nodes of the cluster, each under the
+# first plugin that refuses the node. NodeUnschedulable, TaintToleration and NodeAffinity are the first plugins. So a
+# reason of any later plugin is about the run's own nodes. If there is no such reason, the taints or the template's
+# selectors refuse the run's own nodes too (pkg/scheduler/apis/config/v1/default_plugins.go, framework/types.go).
 
 
 _SAID: Final = re.compile(r"0/\d+ nodes are available: (.*?)(?:\. (?:preemption|no new claims)|\.?$)", re.DOTALL)
@@ -147,15 +151,15 @@ _STRANGERS: Final = (
     "didn't satisfy plugin(s) [NodeAffinity]",
     "untolerated taint",
 )
-"""Reasons about nodes that are not the run's.
+"""Reasons that are usually about nodes that are not the run's.
 
-If the message has no other reason, these reasons are about the run's nodes.
+If the message has no other reason, these reasons are about the run's nodes too.
 """
 _PASSES: Final = (
     "were unschedulable",
     *[f"{_INSUFFICIENT}{resource}" for resource in (*GPU_RESOURCES, *PARTS_OF_GPUS)],
 )
-"""Reasons about own nodes that are cordoned or have no GPUs yet: this passes, or another check detects it."""
+"""Reasons about own nodes that are cordoned or have no GPUs yet. Either this passes, or another check detects it."""
 
 
 def refused_by_own_nodes(message: str, resources: Iterable[str]) -> bool:
@@ -184,7 +188,8 @@ def _reasons(message: str) -> Sequence[str]:
 
 # ResourceSlices of NVIDIA's DRA driver, which list a node's GPUs on clusters with dynamic resource allocation.
 #
-# The Node then has no extended resource. Pods request GPUs by the same names, which DeviceClasses map to devices.
+# On such a cluster the Node has no extended resource. Pods request GPUs by the same names, which DeviceClasses map to
+# devices.
 
 
 _DRIVER: Final = "gpu.nvidia.com"
@@ -207,7 +212,7 @@ class PublishedGpus:
 
 
 def published_gpus(raw: Raw) -> PublishedGpus | None:
-    """Decode a ResourceSlice of NVIDIA's driver about one node; None for any other."""
+    """Decode a ResourceSlice of NVIDIA's driver about one node, or None for any other."""
     spec = raw["spec"]
     if spec.get("driver") != _DRIVER or not spec.get("nodeName"):
         return None
@@ -219,7 +224,7 @@ def published_gpus(raw: Raw) -> PublishedGpus | None:
 
 
 def _resource(device: Raw) -> str:
-    """The extended resource that represents a device; empty if the device is no GPU."""
+    """The extended resource that represents a device, or an empty text if the device is no GPU."""
     attributes = device.get("attributes") or {}
     kind = (attributes.get("type") or {}).get("string")
     profile = (attributes.get("profile") or {}).get("string")
@@ -244,7 +249,7 @@ def _joined(node: Node, published: Mapping[str, int]) -> Node:
 def _by_node(published: Iterable[PublishedGpus]) -> Mapping[NodeName, Mapping[str, int]]:
     """Published GPUs by node and resource.
 
-    Only pools whose newest generation is complete count, as in the scheduler.
+    As in the scheduler, a pool counts only if its newest generation is complete.
     """
     pools: dict[tuple[NodeName, str], list[PublishedGpus]] = {}
     for part in published:
@@ -270,7 +275,9 @@ class DecodedNamespace:
 
 
 def namespace(raw: Raw) -> DecodedNamespace:
-    """Decode a Namespace. Any value of the annotation stops the operator; only its removal lets it rent again."""
+    """Decode a Namespace. Any value of the annotation stops the operator. Only if the annotation is removed does the
+    operator rent again.
+    """
     meta = raw["metadata"]
     value = (meta.get("annotations") or {}).get(ANNOTATION_STOP)
     stop = None if value is None else Stop.DRAIN if value.strip().lower() == Stop.DRAIN else Stop.RENT
@@ -278,7 +285,7 @@ def namespace(raw: Raw) -> DecodedNamespace:
 
 
 def node(raw: Raw) -> Node:
-    """Decode a Node; ``foreign_gpus`` is 0 until pods are joined."""
+    """Decode a Node. ``foreign_gpus`` is 0 until the Node is joined with its pods."""
     meta = ObjectMeta.of("Node", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     allocatable = status.get("allocatable") or {}
@@ -322,7 +329,7 @@ def _not_ready_since(status: Raw, created: Instant) -> Instant | None:
 
 
 def training_job_of(meta: ObjectMeta) -> tuple[JobId, str] | None:
-    """Uid and name of the TrainingJob that controls the object by its owner reference; None if there is none.
+    """Uid and name of the TrainingJob that controls the object by its owner reference, or None if there is none.
 
     Anybody who may create such an object may write any owner into it. So the reference counts only if a TrainingJob
     with this uid exists in the object's own namespace.
@@ -377,7 +384,7 @@ class ForeignPod:
 
 
 def pod(raw: Raw) -> JobPod | ForeignPod | None:
-    """Decode a pod that may be a run's, or another pod that holds GPUs of a node now; None for any other."""
+    """Decode a pod that may be a run's, or another pod that holds GPUs of a node now, or None for any other."""
     meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
@@ -425,12 +432,14 @@ def _tolerated(spec: Raw) -> frozenset[str]:
 
 
 def was_told_to_end(pod: JobPod | ForeignPod) -> bool:
-    """Whether this is a pod of a run that had to end and has ended. The pod's object disappears a moment later."""
+    """Whether this is a pod of a run that was told to end and has ended. The pod's object disappears a moment later."""
     return isinstance(pod, JobPod) and pod.pod.deleting and pod.pod.exit_code is not None
 
 
 _LAST_WORDS_BYTES = 768
-"""Bytes of a failed container's last lines that are kept: enough for the end of an error, and little for a status."""
+"""Bytes that are stored of a failed container's last lines. They are enough for the end of an error, and few enough for
+a status.
+"""
 
 
 def _last_words(end: Raw) -> str:
@@ -446,13 +455,15 @@ def _last_words(end: Raw) -> str:
 _ON_THE_WAY = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Waiting reasons of a container that is being started."""
 _TROUBLE_LIMIT = 512
-"""Characters that are kept of Kubernetes' message about a pod. A scheduler's message can name every node."""
+"""Characters that are stored of Kubernetes' message about a pod. A scheduler's message can name every node."""
 
 
 _HOPELESS = frozenset({"CreateContainerConfigError", "ErrImageNeverPull", "InvalidImageName"})
-"""Waiting reasons that only an edit can end: of the template, or of an object that the template names."""
+"""Waiting reasons that end only if somebody edits the template, or an object that the template names."""
 _NO_SUCH_IMAGE = "code = NotFound"
-"""In the kubelet's message for a failed pull: the registry answered and does not have the image."""
+"""The part of the kubelet's message about a failed pull which shows that the registry answered and does not have the
+image.
+"""
 
 
 def _waiting(status: Raw) -> Iterator[tuple[str, Raw]]:
@@ -470,7 +481,7 @@ def _hopeless(status: Raw, resources: Sequence[str]) -> bool:
 
 
 def pod_trouble(status: Raw) -> str:
-    """Why a pod does not run, in Kubernetes' own words; empty if its status has no reason."""
+    """Why a pod does not run, in Kubernetes' own words, or an empty text if its status has no reason."""
     for name, waiting in _waiting(status):
         if waiting.get("reason", "") not in _ON_THE_WAY:
             return f"container {name}: {sentence(waiting)}"[:_TROUBLE_LIMIT]
@@ -478,7 +489,7 @@ def pod_trouble(status: Raw) -> str:
 
 
 def _unscheduled(status: Raw) -> Raw:
-    """The scheduler's condition about a pod without a node; empty if it has a node, or there is no condition."""
+    """The scheduler's condition about a pod without a node, or empty if it has a node, or there is no condition."""
     return next(
         (
             condition
@@ -500,7 +511,7 @@ def warning_event(raw: Raw) -> tuple[Instant, str]:
 
 
 def _run_number(meta: ObjectMeta) -> int | None:
-    """The run number of a pod, from the name of the Job that controls it; None if this is no run's Job."""
+    """The run number of a pod, from the name of the Job that controls it, or None if this is no run's Job."""
     controller = meta.controller
     if controller is None or (controller.group, controller.kind) != ("batch", "Job"):
         return None
@@ -508,7 +519,9 @@ def _run_number(meta: ObjectMeta) -> int | None:
 
 
 def _adopted_number(meta: ObjectMeta) -> int | None:
-    """The run number in the labels of an adopted object's pod; None if its controller has the name of a run's Job."""
+    """The run number in the labels of an adopted object's pod, or None if its controller has the name of a run's
+    Job.
+    """
     controller, text = meta.controller, meta.labels.get(LABEL_RUN, "")
     if controller is None or run_number(controller.name, meta.labels.get(LABEL_JOB)) is not None:
         return None
@@ -532,11 +545,12 @@ For a pod without started containers, the kubelet has no other reason that the p
 
 
 def _refused(status: Raw) -> bool:
-    """Whether the kubelet ended a pod before any container began, such as a pod that it did not admit.
+    """Whether the kubelet ended a pod before any container began. An example is a pod that the kubelet did not admit.
 
-    The reasons are no closed list: UnexpectedAdmissionError, TopologyAffinityError, NodeAffinity, OutOf with the name
-    of any resource (pkg/kubelet/lifecycle/predicate.go, cm/topologymanager), and those of later kubelets. But if no
-    container ran, no program of the pod can have failed. Evictions are reported as disruptions instead.
+    There is no complete list of the reasons: UnexpectedAdmissionError, TopologyAffinityError, NodeAffinity, OutOf with
+    the name of any resource (pkg/kubelet/lifecycle/predicate.go, cm/topologymanager), and those of later kubelets. So
+    the function looks at the containers instead: if no container ran, no program of the pod can have failed. Evictions
+    are reported as disruptions instead.
     """
     containers = [each for part in ("initContainerStatuses", "containerStatuses") for each in status.get(part) or ()]
     began = any(
@@ -564,5 +578,5 @@ def optional_instant(of: Raw, field: str) -> Instant | None:
 
 
 def since(condition: Raw | None) -> Instant | None:
-    """The last transition of a condition; None if there is no condition."""
+    """The last transition of a condition, or None if there is no condition."""
     return None if condition is None else optional_instant(condition, "lastTransitionTime")

@@ -23,14 +23,16 @@ from charterer.domain.time import Instant
 
 
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
-"""The controller of checks whose queues run their jobs in other clusters, and ``managedBy`` of such a job."""
+"""The controller of AdmissionChecks whose queues run their jobs in other clusters. Such a job has it in
+``managedBy``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedCheck:
     """An AdmissionCheck.
 
-    ``controller``: the controller that it names; ``active``: whether this controller handles it.
+    ``controller``: the controller that the check names. ``active``: whether this controller handles the check.
     """
 
     name: str
@@ -54,9 +56,10 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 class ForeignJob:
     """A batch/v1 Job that requests ``gpus`` GPUs for all pods that it runs at a time.
 
-    ``started``: when its pods were created, however long they waited for a node. ``complete`` and ``failed``: the time
-    of its end. ``gpu_type`` and ``profile`` are empty if the Job names none. ``part_of``: the kind of its controller,
-    empty without a controller and for a CronJob. ``demands``: the requirements of its template on a node.
+    ``started``: when its pods were created, however long the pods waited for a node. ``complete`` and ``failed``: the
+    time of its end. ``gpu_type`` and ``profile`` are empty if the Job names none. ``part_of``: the kind of the Job's
+    controller. It is empty for a CronJob and if there is no controller. ``demands``: the requirements of the Job's
+    template on a node.
     """
 
     uid: str
@@ -79,7 +82,8 @@ class ForeignJob:
 class ForeignWorker:
     """A pod with GPUs that is not Charterer's. ``owner`` is its controller's uid, ``owner_kind`` the controller's kind.
 
-    ``started``: start of its last container; if no container has started, the time at which its node accepted the pod.
+    ``started``: start of the pod's last container. If no container has started, the time at which the node accepted the
+    pod.
     """
 
     namespace: str
@@ -93,7 +97,8 @@ class ForeignWorker:
 
 @dataclass(frozen=True, slots=True)
 class HomelessPod:
-    """A pod with GPUs that is not Charterer's. The default scheduler has found no node for it ``since`` then.
+    """A pod with GPUs that is not Charterer's, and for which the default scheduler has found no node. ``since``: since
+    when.
 
     ``gpus``: the number that it asks for, by their resource. ``manager``: apiVersion, kind, name and uid of its
     controller, or of the pod itself if it has none.
@@ -134,7 +139,7 @@ def homeless_pod(raw: Raw, resources: Sequence[str]) -> HomelessPod | None:
 
 
 def foreign_job(raw: Raw) -> ForeignJob | None:
-    """Decode a Job that requests GPUs and is not Charterer's; None for any other."""
+    """Decode a Job that requests GPUs and is not Charterer's. None for any other Job."""
     meta = ObjectMeta.of("Job", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     template = (spec.get("template") or {}).get("spec") or {}
@@ -166,7 +171,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
 
 
 def foreign_worker(raw: Raw) -> ForeignWorker | None:
-    """Decode a pod that holds or held GPUs and is not Charterer's; None for any other."""
+    """Decode a pod that holds or held GPUs and is not Charterer's. None for any other pod."""
     meta = ObjectMeta.of("Pod", raw)
     status = raw.get("status") or {}
     gpus = _gpus(raw)

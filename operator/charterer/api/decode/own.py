@@ -50,7 +50,9 @@ def training_job(raw: Raw) -> DecodedJob:
 
 
 def _told_ready(raw: Raw) -> ToldReady | None:
-    """The status of the condition PodsReady, and its last transition; None without that condition."""
+    """The status of the condition PodsReady and the time of its last transition, or None if there is no such
+    condition.
+    """
     for condition in (raw.get("status") or {}).get("conditions") or ():
         if condition.get("type") == ConditionType.PODS_READY and condition.get("lastTransitionTime"):
             since = parse_instant(condition["lastTransitionTime"])
@@ -76,7 +78,9 @@ def _held_up(raw: Raw) -> tuple[ToldBottleneck, ...]:
 
 
 def _template_verdict(raw: Raw, generation: int) -> str | None:
-    """Why Admitted refuses the template of this generation; empty if it is accepted, None if that is unknown."""
+    """The reason why the condition Admitted refuses the template of this generation. Empty if the template is accepted.
+    None if unknown.
+    """
     for condition in (raw.get("status") or {}).get("conditions") or ():
         if condition.get("type") == ConditionType.ADMITTED:
             if condition.get("observedGeneration") != generation or condition.get("status") == ConditionStatus.UNKNOWN:
@@ -104,7 +108,9 @@ def pool_set(raw: Raw) -> PoolSet:
 
 
 def _trouble(raw: Raw, generation: int) -> str:
-    """Why the object of this generation was not ready, by its condition; empty if it was, or if that is unknown."""
+    """The reason why the object of this generation was not ready, by its condition. Empty if it was ready, or if that
+    is unknown.
+    """
     for condition in (raw.get("status") or {}).get("conditions") or ():
         seen = condition.get("observedGeneration") == generation
         if condition.get("type") == ConditionType.READY and condition.get("status") == ConditionStatus.FALSE and seen:

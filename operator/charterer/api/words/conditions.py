@@ -1,4 +1,4 @@
-"""The words of conditions: their types, and the reasons that are neither a state nor a ``Why``."""
+"""The words of conditions: their types, and those reasons that are neither a state nor a word of the column Why."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from charterer.domain.steps import RunWarning
 
 
 class Meaning(NamedTuple):
-    """``means``: one sentence. ``remedy``: what a person should do; empty if there is nothing to do.
+    """``means``: one sentence. ``remedy``: what a person should do, or empty if there is nothing to do.
 
-    ``needs_person``: the object does not continue by itself, or not as it should.
+    ``needs_person``: the object does not continue by itself, or does not continue as it should.
     """
 
     means: str
@@ -149,7 +149,7 @@ RENTAL_PHASES: Final[Mapping[str, Meaning]] = {
 }
 
 
-# The reasons of Events that are neither a ``Why`` nor the reason of a condition.
+# The reasons of Events that are neither a word of the column Why nor the reason of a condition.
 
 
 EVENT_REASONS: Final[Mapping[str, Meaning]] = {

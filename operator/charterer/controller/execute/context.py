@@ -55,7 +55,7 @@ class CloudWriter:
         """Ask for the nodes of these orders. If the cloud refuses the call, each order counts as refused.
 
         If the cloud does not answer other calls about the pool either, no order counts as refused, and the call is
-        repeated. An example of a cause is expired credentials, which say nothing about the pool.
+        repeated. The cause then says nothing about the pool: the credentials may have expired, for example.
         """
 
         async def asked() -> Reply:
@@ -160,9 +160,8 @@ class DecidedObjects:
         return next((rental for rental in named if acting_pool(rental.pool, pools) == acting), None)
 
     def budget(self, budget: BudgetId) -> Budget:
-        """The budget as the store has it, which may be newer than the decision. Raises Stale if it is another object.
-
-        Changes of a balance are idempotent and name the period that they are for.
+        """The budget as the store has it now. Its record may be newer than the decision, because changes of a balance
+        are idempotent and name their period. Raises Stale if the budget was deleted and created again.
         """
         fresh = self._store.get(kinds.GPU_BUDGETS, budget)
         decided = self.snapshot().budgets.get(budget)
@@ -171,7 +170,8 @@ class DecidedObjects:
         return fresh
 
     def pool(self, pool: PoolId) -> Pool:
-        """The pool as the store has it, or, if its object was gone at the decision, the pool of the snapshot.
+        """The pool as the store has it. If the pool's object was already gone at the decision, the pool of the
+        snapshot.
 
         Raises Stale if the store lacks the pool.
         """
@@ -185,7 +185,9 @@ class DecidedObjects:
 
 
 def _spec_and_record(job: Job) -> Job:
-    """The job without joined facts and without fields that other components write, which no decision rests on."""
+    """The job's spec and record. Joined facts and fields that other components write are left out: no decision rests on
+    them.
+    """
     return replace(
         job,
         resource_version="",
@@ -216,7 +218,9 @@ class CostWriter:
         self._now = now
 
     async def write(self, rows: Sequence[CostRow]) -> None:
-        """Put the rows on record. Raises Held while the place refuses them, and Stale without a record of costs."""
+        """Put the rows on record. Raises Held while the place refuses them. Raises Stale if no record of costs is
+        configured.
+        """
         if not self.recording.place:
             raise Stale
         if not rows:
@@ -299,7 +303,9 @@ class ObjectWriter:
         return answer
 
     async def merge_patch(self, kind: AnyKind, path: str, version: str, body: RawObject) -> None:
-        """Send a merge patch without metadata of its own. The patch fails if the resourceVersion has changed."""
+        """Send a merge patch without metadata of the caller's own. The patch fails if the resourceVersion has
+        changed.
+        """
         conditional = {**body, "metadata": {"resourceVersion": version}}
         self._store.put(kind, await self._client.merge_patch(path, conditional))
 
@@ -337,9 +343,9 @@ class ObjectWriter:
 class ExecutionContext:
     """``client`` is for uncached reads before a mutation. Writes go through ``objects``, ``clouds`` and ``costs``.
 
-    ``unwritten`` is called for a job whose record the API server refuses. ``matching`` is locked from the lookup
-    whether a rental names a machine until one does, because two pools of one group may match the same machine at the
-    same time.
+    ``unwritten`` is called for a job whose record the API server refuses. ``matching`` is a lock. A handler holds it
+    from the lookup whether a rental names a machine until a rental names the machine, because two pools of one group
+    may match the same machine at the same time.
     """
 
     decided: DecidedObjects

@@ -102,7 +102,9 @@ async def _fresh(context: ExecutionContext, name: PoolSetId) -> _FreshSet:
 
 
 async def _own_pool(context: ExecutionContext, name: PoolId, pool_set: _FreshSet) -> RawObject:
-    """The pool, if the set controls it. Raises Stale otherwise, and NotFound if the pool does not exist."""
+    """The pool, if the set controls it. Raises Stale if the set does not control it, and NotFound if the pool does not
+    exist.
+    """
     raw = await context.client.get(_POOLS.one(name))
     owner = ObjectMeta.of(kinds.GPU_POOLS.name, raw).controller
     if owner is None or owner.uid != pool_set.meta.uid:

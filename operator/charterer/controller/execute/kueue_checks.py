@@ -1,8 +1,9 @@
-"""Kueue's AdmissionCheck ``charterer``: its condition Active, and the answers that concern no run.
+"""Kueue's AdmissionCheck ``charterer``: its condition Active, and its answers for Workloads that have no run.
 
 Steps of the loop write the answers that start, stop or resize a run, through ``workloads.adopted``. This module sets
-the check active, so that its queues begin to admit, and answers Ready for Workloads that do not concern Charterer. A
-job's reason to wait is copied into its Workload, which Kueue's users read.
+the check's condition Active, so that queues with the check begin to admit Workloads. The module also answers Ready for
+Workloads that do not concern Charterer. It copies a job's reason to wait into the job's Workload, which Kueue's users
+read.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _WAITS_FOR: Final = (ConditionType.ADMITTED, ConditionType.CAPACITY_AVAILABLE, C
 _LOOK_SECONDS: Final = 1.0
 """Seconds between two checks of the last snapshot."""
 _WRITES_A_LOOK: Final = 20
-"""Most Workloads written in one check. The others follow in the next check."""
+"""Most Workloads written in one check. The remaining Workloads follow in the next check."""
 
 
 class CheckAnswer(NamedTuple):

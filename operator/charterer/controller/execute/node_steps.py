@@ -26,7 +26,7 @@ from charterer.sentences import names
 _log = logging.getLogger(__name__)
 
 _NAMED = 5
-"""Most pods that a message names. The others are counted."""
+"""Most pods that a message names. Of further pods the message gives the number."""
 
 
 async def label_node(context: ExecutionContext, step: LabelNode) -> ActionOutcome:
@@ -54,8 +54,8 @@ async def uncordon(context: ExecutionContext, step: Uncordon) -> ActionOutcome:
 
 
 async def terminate(context: ExecutionContext, step: Terminate) -> ActionOutcome:
-    """End one instance if an uncached list shows no live pod on its node, or the node is lost, or the patience has
-    ended.
+    """End one instance on one of three conditions: an uncached list shows no live pod on its node, the node is lost, or
+    the time to wait for the pods has passed.
     """
     pool = context.decided.pool(step.pool)
     proof = Drained(step.node, context.now())
@@ -67,10 +67,10 @@ async def terminate(context: ExecutionContext, step: Terminate) -> ActionOutcome
 
 
 async def _empty(context: ExecutionContext, step: Terminate, node: NodeName) -> None:
-    """Return if no pod is alive on the node. Raises Held for pods of others, which are evicted, and Stale for pods of
-    runs.
+    """Return if no pod is alive on the node. Raises Held if pods that belong to no run are alive, after evicting them.
+    Raises Stale if pods of runs are alive.
 
-    The living pods are recorded, because the machine counts in the group's target meanwhile.
+    The living pods are recorded, because the machine counts in the group's target until they are gone.
     """
     alive = await _alive(context, node)
     holders = names((f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in alive), _NAMED)
@@ -176,9 +176,7 @@ async def _lost(context: ExecutionContext, node: NodeName) -> bool:
 
 
 async def _alive(context: ExecutionContext, node: NodeName) -> list[RawObject]:
-    """Pods that the end of the node would lose. Finished pods, DaemonSets' pods and mirror pods of files are not among
-    them.
-    """
+    """The pods that are lost if the node ends: all but finished pods, DaemonSets' pods and mirror pods of files."""
     pods = await context.client.list(PODS.all(), fields=f"spec.nodeName={node}")
     return [pod for pod in pods.items if _would_be_lost(pod)]
 

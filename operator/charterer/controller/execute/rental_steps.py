@@ -71,12 +71,13 @@ async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
 async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
     """Ask the cloud for nodes, and record the instances in its reply at once, so that no node is requested twice.
 
-    If an instance has a rental already, the list had shown the instance without its order for too long. The rental of
-    the order is closed, so nothing is paid for twice. A gang is not requested if any of its rentals has changed, since
-    one may be missing.
+    A gang is not requested if any of its rentals has changed, since one may be missing.
+
+    If an instance in the reply already has a rental, the cloud's list had shown the instance without its order for too
+    long. The rental of the order is then closed, so that nothing is paid for twice.
 
     Another pool of the group may meanwhile have sent the same order, and recorded the instance or closed the rental.
-    The rental then stays as it is, and an instance without a rental is found in the list.
+    The rental then stays as it is. An instance that got no rental is found later in the cloud's list.
     """
     asked = [context.decided.rental(order.rental) for order in step.ask.orders]
     for gang in by_gang(asked) if step.ask.together else ():
@@ -105,7 +106,9 @@ async def withdraw(context: ExecutionContext, step: Withdraw) -> ActionOutcome:
 
 
 async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
-    """Record the end of the pool's cool-down. A refusal for lack of nodes is also counted for this hour of the week."""
+    """Record the end of the pool's cool-down. A refusal for lack of nodes is also counted in the statistics of this
+    hour of the week.
+    """
     pool, new = context.decided.pool(step.pool), step.cool_down
     launches = with_refusal(pool.launches, new.since) if new.kind in LACKS else pool.launches
     await context.objects.record_pool(replace(pool, cooled=with_cool_down(pool.cooled, new), launches=launches))
@@ -113,14 +116,16 @@ async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
 
 
 async def reopen(context: ExecutionContext, step: Reopen) -> ActionOutcome:
-    """Drop the refusals since which the cloud has launched nodes."""
+    """Drop a refusal if the cloud has launched a node since."""
     pool = context.decided.pool(step.pool)
     await context.objects.record_pool(replace(pool, cooled=without_cool_downs(pool.cooled, step.since)))
     return ActionOutcome.DONE
 
 
 async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOutcome:
-    """Record the cloud's offering and quote, for times when it does not answer, and the starts of the pool's nodes."""
+    """Record the cloud's offering and quote, which are used while the cloud does not answer, and the start times of the
+    pool's nodes.
+    """
     pool = context.decided.pool(step.pool)
     launches = reduce(with_start, step.starts, pool.launches)
     await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote, launches=launches))
@@ -148,9 +153,10 @@ async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
 
 
 async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> ActionOutcome:
-    """Create a rental for an instance that no rental asked for. Raises Stale if a rental names it by now.
+    """Create a rental for an instance that no rental asked for. Raises Stale if a rental names the instance by now.
 
-    Another pool of the same group may have created the rental under the same name before the store knows it.
+    Another pool of the same group may already have created the rental under the same name, although the store does not
+    have it yet.
     """
     body = manifests.orphan_rental(step, context.decided.pool(step.pool))
     async with context.matching:
@@ -214,8 +220,8 @@ async def open_period(context: ExecutionContext, step: OpenPeriod) -> ActionOutc
 
 
 async def record_costs(context: ExecutionContext, step: RecordCosts) -> ActionOutcome:
-    """Write the file, and then record on each rental how much of it is on record. Returns STALE if a rental has
-    changed.
+    """Write the file, and then record on each rental which part of its costs is on record. Returns STALE if a rental
+    has changed.
     """
     await context.costs.write([row for part in step.parts for row in part.rows])
     marked = await asyncio.gather(*(_mark_recorded(context, part) for part in step.parts), return_exceptions=True)
@@ -226,7 +232,7 @@ async def record_costs(context: ExecutionContext, step: RecordCosts) -> ActionOu
 
 
 async def _mark_recorded(context: ExecutionContext, part: RecordedPart) -> bool:
-    """Whether the rental still has the version that the part was made from, so that no other version counts."""
+    """Record the part on its rental. Returns False if the rental has changed since the part was made."""
     try:
         rental = context.decided.rental(part.rental)
         if rental.resource_version != part.version:

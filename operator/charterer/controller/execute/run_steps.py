@@ -71,8 +71,8 @@ from charterer.workloads import NotATemplate
 async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcome:
     """Write the intent. A former allocation moves to ``replaced`` and stays there until its run is recorded.
 
-    If an interactive job's GPUs are released, the requests for a GPU that its run served are marked as answered. A
-    later request for a GPU stays open.
+    If an interactive job's GPUs are released, those requests for a GPU that its run has served are marked as answered.
+    A later request for a GPU stays open.
     """
     job = context.decided.job(command.job)
     if command.reason.code is ReasonCode.NO_GPU_WANTED:
@@ -96,7 +96,7 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
 
 
 def _placed(job: Job, command: Allocate, context: ExecutionContext) -> Job:
-    """The job with its new allocation. If another run begins, a resize of the former run ends."""
+    """The job with its new allocation. If another run begins, the record of a resize of the former run is dropped."""
     former, allocation = job.allocation, command.allocation
     if allocation is not None:
         begun = former is not None and former.run == allocation.run and former.begun
@@ -142,8 +142,8 @@ async def create_service(context: ExecutionContext, step: CreateService) -> Acti
 async def create_run(context: ExecutionContext, step: CreateRun) -> ActionOutcome:
     """Create the run's object, suspended.
 
-    If the API server refuses what it accepted in the dry run (an admission policy may have changed), the job is
-    recorded as invalid.
+    The API server may refuse a template that it accepted in the dry run, for example after a change of an admission
+    policy. The job is then recorded as invalid.
     """
     job = context.decided.job(step.job)
     if job.allocation is None or job.allocation.run != step.run:
@@ -198,9 +198,9 @@ async def unsuspend(context: ExecutionContext, step: Unsuspend) -> ActionOutcome
 
 
 async def stop_run(context: ExecutionContext, step: StopRun) -> ActionOutcome:
-    """Stop the run, whose pods get SIGTERM and their grace period to save a checkpoint.
+    """Stop the run. Its pods get SIGTERM and their grace period to save a checkpoint.
 
-    The run's object is suspended. If the object is in deletion, its controller does nothing any more, so its pods are
+    The run's object is suspended. If the object is in deletion, its controller no longer acts on it, so its pods are
     deleted.
     """
     decided = context.decided.decided_job(step.job)
@@ -267,7 +267,9 @@ async def annotate_pod(context: ExecutionContext, step: AnnotatePod) -> ActionOu
 
 
 async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcome:
-    """Record the run's outcome. An uncached list must show no live pod, and for Complete the success of each index."""
+    """Record the run's outcome. An uncached list must show no live pod. For the outcome Complete, the list must also
+    show the success of each index.
+    """
     job = context.decided.job(step.job)
     number = step.record.number
     decided = context.decided.decided_job(step.job)
@@ -317,10 +319,11 @@ async def delete_job(context: ExecutionContext, step: DeleteJob) -> ActionOutcom
 
 
 async def give_back(context: ExecutionContext, step: GiveBack) -> ActionOutcome:
-    """Stop the adopted object, record its run, close its machines, restore what its author wrote, and delete its job.
+    """Undo an adoption: stop the object, record its run, close its machines, restore what its author wrote, and delete
+    its job.
 
-    The steps are in this order. If the process ends between two of them, the next process begins again and skips the
-    finished ones.
+    The steps are in this order. If the process ends between two steps, the next process begins again and skips the
+    finished steps.
     """
     job = context.decided.job(step.job)
     raw = await stop_target(context, job, unlabelled=context.decided.decided_job(step.job).adopted is None)

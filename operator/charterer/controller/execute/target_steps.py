@@ -120,8 +120,8 @@ async def _tell_unreadable(context: ExecutionContext, target: Target) -> None:
 
 
 async def _shadow(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> RawObject:
-    """The spec of the object's TrainingJob. If the object cannot be adopted, raises Held. The reason is also written
-    into a queued object's check.
+    """The spec of the object's TrainingJob. If the object cannot be adopted, raises Held, and writes the reason into
+    the check of a queued object.
     """
     try:
         return dict(kind.shadow(raw))
@@ -177,10 +177,12 @@ async def start(context: ExecutionContext, job: Job, number: int) -> ActionOutco
 async def _start_queued(
     context: ExecutionContext, kind: TargetKind, raw: RawObject, job: Job, allocation: Allocation
 ) -> ActionOutcome:
-    """Let Kueue start the run. The job records the start first, because the Workload does not show it after the run."""
+    """Let Kueue start the run. The start is first recorded on the job, because the Workload no longer shows it after
+    the run.
+    """
     if not kind.read(raw).placeable or await _has_live_pods(context, kind, raw):
         raise Stale
-    if writes := kind.place(raw, job, allocation):  # the template still has the placement of an earlier run
+    if writes := kind.place(raw, job, allocation):  # the template may still have the placement of an earlier run
         await _write(context, kind, writes)
         raise Stale
     fresh = context.decided.job(job.id)
@@ -224,7 +226,7 @@ async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
     if job.target is None:
         raise Stale
     spec = kind.shadow(raw)
-    if job.target.queued:  # annotations are read once, and later requests are made in the TrainingJob
+    if job.target.queued:  # annotations are read once: a later request is made in the TrainingJob
         now = await context.client.get(TRAINING_JOBS.one(job.name, job.namespace))
         spec = now["spec"] | {name: spec[name] for name in ("template", "gpus")}
     spec = {**spec, "targetRef": reference_to(job.target)}
@@ -237,8 +239,8 @@ async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
 
 
 async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
-    """Restore the object. An object that still carries a run is stopped first. If it is in deletion, its pods are ended
-    instead.
+    """Restore the object. If the object still carries a run, the run is stopped first. If the object is in deletion,
+    its pods are ended instead.
     """
     if step.target.deleting:
         return await end_pods_of(context, step.target.ref, step.target.namespace, step.pods)
@@ -261,8 +263,8 @@ async def finish(context: ExecutionContext, step: FinishJob) -> ActionOutcome:
 
 
 async def end_target(context: ExecutionContext, step: EndTarget) -> ActionOutcome:
-    """Let an object that was given up end as failed, or restore the object. An uncached list must show none of its pods
-    alive.
+    """Let an object that was given up end as failed, or restore the object. An uncached list must show that none of its
+    pods is alive.
     """
     job = context.decided.job(step.job)
     kind, raw, target = await _mine(context, job)
@@ -279,8 +281,8 @@ async def end_target(context: ExecutionContext, step: EndTarget) -> ActionOutcom
 
 
 async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) -> RawObject | None:
-    """The object to be restored, stopped if it runs as one of the job's runs, or None if it is gone or another job has
-    it.
+    """The object to restore. If the object runs as one of the job's runs, it is stopped first. None if the object is
+    gone or another job has it.
 
     ``unlabelled``: the object is restored because it lost its label. Raises Stale if the object has the label again.
     """
@@ -297,8 +299,8 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
 async def end_pods_of(context: ExecutionContext, ref: TargetRef, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:
     """Delete the living pods of an adopted object that is being deleted or gone.
 
-    Raises Held if only the Workload of a queued object is being deleted. Kueue stops such an object. A Job counts pods
-    that somebody else deletes as failed, and may then fail for good.
+    Raises Held if the object is queued and only its Workload is being deleted, because Kueue then stops the object
+    itself. A Job counts each pod that anybody else deletes as failed, and may then fail for good.
     """
     owner = await _get(context, ref, path_of(ref, namespace)) if ref.queued else None
     if owner is not None and "deletionTimestamp" not in owner["metadata"]:
@@ -307,7 +309,9 @@ async def end_pods_of(context: ExecutionContext, ref: TargetRef, namespace: str,
 
 
 async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:
-    """Delete the living pods with their grace period. Each deletion has the pod's uid, so that no later pod ends."""
+    """Delete the living pods with their grace period. Each deletion names the pod's uid, so a later pod of the same
+    name is not deleted.
+    """
     living = [pod for pod in pods if pod.live and not pod.deleting]
     deletions = [context.objects.delete(kinds.PODS, ObjectKey(namespace, pod.name), pod.uid) for pod in living]
     for failed in await asyncio.gather(*deletions, return_exceptions=True):
@@ -360,9 +364,9 @@ def _kind_of(ref: TargetRef | None) -> TargetKind:
 async def _look(
     context: ExecutionContext, ref: TargetRef, namespace: str, job: str, workload: str
 ) -> tuple[TargetKind, RawObject | None]:
-    """The object as it is now, or None if it is gone, or if another object has its name.
+    """The object as it is now, or None if the object is gone or another object has its name.
 
-    A queued object is read through its ``workload``, or None if it is in no queue any more.
+    A queued object is read through its ``workload``. The result is None if the object is in no queue any more.
     """
     kind = _kind_of(ref)
     path = path_of(ref, namespace) if ref.queued else kind.kind.resource.one(ref.name, namespace)
@@ -373,7 +377,7 @@ async def _look(
 
 
 async def _get(context: ExecutionContext, ref: TargetRef, path: str) -> RawObject | None:
-    """The object at this path, or None if it is gone, or if another object has its name."""
+    """The object at this path, or None if the object is gone or another object has its name."""
     try:
         raw = await context.client.get(path)
     except NotFound:
@@ -384,7 +388,7 @@ async def _get(context: ExecutionContext, ref: TargetRef, path: str) -> RawObjec
 async def _queued(
     context: ExecutionContext, owner: RawObject, namespace: str, job: str, workload: str
 ) -> RawObject | None:
-    """The Workload of a queued object, with that object, or None if the object is in no queue any more."""
+    """The Workload of a queued object together with the object. None if the object is in no queue any more."""
     if not is_queued(owner):
         return None
     if not workload:

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 MOST_PODS = 50_000
 """Most pods whose reports are stored, of all jobs together: about 60 MB."""
 _REFRESH_REPORTS = 60
-"""Reports of pod 0, in about ten minutes, after which the numbers of a lasting finding are computed again."""
+"""Number of reports of pod 0 (about ten minutes) after which the numbers of a lasting finding are computed again."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,9 @@ class BottleneckWatch:
             self._tell(name, ())
 
     def _watched(self, job: Job) -> _Watched | None:
-        """The stored state of the job's present run, new for each run and width, or None if there is no room for it."""
+        """The stored state of the job's present run. A new run or width begins with an empty state. None if there is no
+        room for more.
+        """
         allocation, watched = job.allocation, self._jobs.get(job.id)
         if allocation is None:
             return None
@@ -131,9 +133,10 @@ class BottleneckWatch:
             self.latest = replace(self.latest, by_job={**by_job, job: found} if found else by_job)
 
     def _doubt(self, job: Job, found: Iterable[Bottleneck], *, well: bool) -> None:
-        """Store which of the run's nodes are slow. ``well``: whether the other nodes are known not to be slow.
+        """Store which of the run's nodes are slow. ``well``: whether the nodes without a finding are known not to be
+        slow.
 
-        A pod that is slow on a second node is slow because of its work, and not because of the node.
+        If a pod is slow on a second node too, its work is the cause, and no node is.
         """
         assert job.allocation is not None
         slow = {finding.rental for finding in found if finding.kind is BottleneckKind.SLOW_WORKER}

@@ -96,7 +96,7 @@ def _widths(
     ran: Iterable[Sequence[int]],
     declared: Sequence[SpeedCurve],
 ) -> list[int]:
-    """The widths that a curve has points at: widths that pools offer, that have run, or that are declared."""
+    """The widths at which a curve gets points: widths that pools offer, widths that have run, and declared widths."""
     most = max((pool.max_nodes for pool in snapshot.pools.values()), default=1)
     between = _range(asked)
     points = {gpus for widths in ran for gpus in widths}
@@ -122,10 +122,11 @@ _LABELS = {"app.kubernetes.io/managed-by": "charterer", names.LABEL_LEARNED: "tr
 class WriteIntervals:
     """Intervals in seconds.
 
-    ``poll``: between two passes over all classes. ``digest``: between two profiles made of a class that ran on no new
-    width (each takes some ten milliseconds). Between two writes of one profile: ``sources`` if the origin of a number
-    changed, ``drift`` if numbers moved, ``reports`` if only the count of reports grew. ``retry``: after a failure,
-    twice as long after each further one, up to ``last_retry``.
+    ``poll``: between two passes over all classes. ``digest``: between two computations of one class's profile, if the
+    class ran on no new width. Each computation takes some ten milliseconds. ``sources``: between two writes of one
+    profile, if the origin of a number changed. ``drift``: between two writes, if only numbers moved. ``reports``:
+    between two writes, if only the count of reports grew. ``retry``: until the first attempt after a failure. Each
+    further failure doubles the pause, up to ``last_retry``.
     """
 
     poll: float = 5.0
@@ -138,7 +139,7 @@ class WriteIntervals:
 
 
 _LEAST_CHANGE = 0.02
-"""Smallest relative change of a number that is written. The best numbers are not known more exactly."""
+"""Smallest relative change of a number that is written. Even the best numbers are not known more exactly than that."""
 _COUNTS = frozenset({"reports"})
 """Fields that grow with every report."""
 
@@ -156,7 +157,7 @@ class _DigestedClass:
 
 
 class ProfileWriter:
-    """Writes what the collector has learned, and creates the profiles that jobs name and nobody created."""
+    """Writes what the collector has learned. Also creates each profile that a job names and that does not exist."""
 
     def __init__(
         self,
@@ -178,8 +179,8 @@ class ProfileWriter:
         self._digested: dict[ClassId, _DigestedClass] = {}
 
     async def restore(self) -> None:
-        """Read the learned part of all profiles. A profile that cannot be read is ignored, with a log line and an
-        Event.
+        """Read the learned part of all profiles. A profile that cannot be read is ignored, which a log line and an
+        Event report.
 
         Raises ApiError if the profiles cannot be listed.
         """
@@ -230,7 +231,7 @@ class ProfileWriter:
         for class_id in list(self._collector.classes):
             if self._backoff.pausing(class_id) or self._gone(class_id, named):
                 continue
-            await asyncio.sleep(0)  # the loop and the progress endpoint wait for one class at most
+            await asyncio.sleep(0)  # the loop and the progress endpoint wait for the work on one class at most
             try:
                 await self._update(class_id, snapshot)
                 self._backoff.succeeded(class_id)
@@ -244,10 +245,10 @@ class ProfileWriter:
                 self._backoff.failed(class_id, self._intervals.last_retry)
 
     def _gone(self, class_id: ClassId, named: Container[ClassId]) -> bool:
-        """Whether the class was forgotten, because the profile that stores it was deleted.
+        """Drop what was learned of a class whose profile was deleted, and return whether the class was dropped.
 
-        A class without a profile is forgotten too if no job names it any more, since it would use memory for ever.
-        ``named``: the classes of all jobs.
+        A class without a profile is dropped once no job names it, since it would use memory for ever. ``named``: the
+        classes of all jobs.
         """
         uid = self._collector.classes[class_id].uid
         if class_id in named if uid is None else self._store.uid(_KIND, _key(class_id)) == uid:
@@ -277,7 +278,7 @@ class ProfileWriter:
         if overwritten or self._due(status, written):
             await self._write(class_id, status)
         elif written is not None and _significant_fields(status) != _significant_fields(written.status):
-            self._digested.pop(class_id, None)  # the change is new, but too soon after the last write
+            self._digested.pop(class_id, None)  # the profile has changed, but the last write was too recent
 
     def _digest_due(self, class_id: ClassId) -> bool:
         """Whether the class ran on a new width, or its last digest is old."""
@@ -288,7 +289,7 @@ class ProfileWriter:
         return True
 
     def _overwritten(self, class_id: ClassId, written: _WrittenProfile | None) -> bool:
-        """Whether somebody changed the written status so that plans cannot use it any more."""
+        """Whether somebody changed the status that was written, so that plans can no longer use it."""
         key = _key(class_id)
         held = self._store.get(_KIND, key.name, key.namespace)
         if held is None or written is None:
@@ -333,7 +334,7 @@ class ProfileWriter:
         self._written[class_id] = _WrittenProfile(status, self._clock())
 
     async def _uid(self, key: ObjectKey) -> str:
-        """The uid of the profile of that name. The profile is created if there is none."""
+        """The uid of the profile of that name. If the profile does not exist, it is created."""
         path = _KIND.resource.one(key.name, key.namespace)
         try:
             raw = await self._client.get(path)
@@ -354,7 +355,9 @@ def _key(class_id: ClassId) -> ObjectKey:
 
 
 def _significant_fields(status: Mapping[str, Any]) -> object:
-    """The status without measured numbers: batch sizes, the source of each width, the failed widths and the pairs."""
+    """The parts of the status that are not measured numbers: batch sizes, the source of each width, the failed widths
+    and the pairs.
+    """
     widths = [
         [(width["gpuType"], width["gpus"], width["source"]) for width in phase.get("widths", ())]
         for phase in status.get("phases", ())

@@ -23,7 +23,7 @@ from charterer.gpu_types import whole_type
 from charterer.policy.options.speeds import reference_throughput
 from charterer.server.progress import ProgressReport
 
-# The GPU type that a report measures if jobs share GPUs, and the class of the job on the same GPU.
+# Which GPU type a report measures if jobs share GPUs, and the class of the job on the same GPU.
 
 
 @dataclass(slots=True)
@@ -36,9 +36,9 @@ class JobsOnNodes:
     def measured_type(self, job: Job, offering: Offering, snapshot: Snapshot) -> str:
         """The GPU type whose speed the job's report measures, or "" if unknown.
 
-        A job that shares GPUs and is alone on its node is as fast as on a whole GPU, and its node costs as much. A
-        place on a shared GPU is worth its price only with others beside it. So only reports from full nodes measure
-        such a place. On a partly full node nobody knows which jobs share a GPU.
+        A job that shares GPUs and is alone on its node is as fast as on a whole GPU, so its report measures the whole
+        GPU. A report from a full node measures a place on a shared GPU. A report from a partly full node measures
+        neither, because nobody knows which jobs share a GPU there.
         """
         if job.allocation is None or not job.allocation.option.shares_gpu:
             return offering.gpu_type
@@ -50,8 +50,9 @@ class JobsOnNodes:
     def partner(self, job: Job, offering: Offering, snapshot: Snapshot) -> ClassId | None:
         """The class of the one other job that trains on the job's GPU, or None if unknown.
 
-        If a node has several GPUs, nobody knows which job is on which. A job without a report from its present run may
-        still be starting, and does not slow the other down.
+        It is unknown if the node has several GPUs, because nobody knows which job is on which GPU. It is also unknown
+        if the other job's present run has not reported yet: that job may still be starting, and does not slow this job
+        down.
         """
         if job.allocation is None or not job.allocation.option.shares_gpu or offering.gpus_per_node != 2:
             return None
@@ -84,31 +85,35 @@ def _by_node(snapshot: Snapshot) -> dict[RentalId, list[Job]]:
 _log = logging.getLogger(__name__)
 
 MODEL_MISFIT = 0.1
-"""Standard deviation of true curves from concave ones (``Learner``), since two nodes are often slower than one."""
+"""How far true curves are expected to be from concave ones, as a standard deviation (see ``Learner``). Two nodes are
+often slower than one, which no concave curve allows.
+"""
 MOST_CLASSES = 2_000
-"""Most classes learned at the same time. Tenants choose their names, and each class uses memory and influences other
-priors.
+"""Most classes learned at the same time. Tenants choose the names of classes, and each class uses memory and influences
+the priors of other classes.
 """
 _WORTH_CHANGING = 1.1
-"""Smallest ratio of batch sizes at which a job is advised to change. The value is just below the ratio of two
-candidates.
+"""Smallest ratio of the best batch size to the present one at which a job is advised to change. The value is just below
+the ratio of two neighbouring candidates.
 """
 _SMOOTHING = 0.05
 _CHANGE_SMOOTHING = 0.25
 _LONGEST_RESTART_SECONDS = 3600.0
-"""Longest restart that is learned. A later first report measures the job's first step rather than its start."""
+"""Longest restart, in seconds, that is learned. A first report that comes later shows how long the first step took, and
+not how long the start took.
+"""
 _ADVICE_SECONDS = 30.0
-"""Seconds for which best batch sizes are stored. Thousands of jobs report every ten seconds, and a fit is slow."""
+"""Seconds for which a best batch size is reused. Thousands of jobs report every ten seconds, and a fit is slow."""
 
 
 @dataclass(slots=True)
 class ClassLearning:
-    """The state of a class beside its statistics.
+    """What is stored of a class beside its statistics.
 
-    ``uid``: of the SpeedupProfile that stores the class, None before there is one. ``through``: the sizes include the
-    jobs that finished up to then. ``changed``: whether something was learned since the last write. ``best``: batch
-    sizes computed since ``best_since``, by GPU type, width and bin of progress. ``failed``: widths on which runs
-    failed, by GPU type and width. ``durations``: of checkpoints, restarts and changes in place.
+    ``uid``: of the SpeedupProfile that stores the class, or None before there is one. ``through``: the jobs that
+    finished up to this time are counted in the class's mean work. ``changed``: whether something was learned since the
+    last write. ``best``: batch sizes computed since ``best_since``, by GPU type, width and bin of progress. ``failed``:
+    widths on which runs failed, by GPU type and width. ``durations``: of checkpoints, restarts and changes in place.
     """
 
     uid: str | None = None
@@ -136,7 +141,7 @@ class _Window:
 class ReportCollector:
     """The ``server.http.BatchAdvisor`` of the last snapshot, for use in one thread.
 
-    ``last``: returns the last snapshot, None before the first. ``most_classes``: most classes that are learned.
+    ``last``: returns the last snapshot, or None before the first. ``most_classes``: most classes that are learned.
     ``watch``: gets every report of a present run.
     """
 
@@ -165,7 +170,7 @@ class ReportCollector:
         )
 
     def forget(self, class_id: ClassId) -> None:
-        """Drop what was learned of a class, because its profile was deleted."""
+        """Drop what was learned of a class whose profile was deleted."""
         self.learner.forget(class_id)
         self.classes.pop(class_id, None)
 
@@ -192,17 +197,15 @@ class ReportCollector:
         return self._advice(job, class_id, profile, offering, report, at)
 
     def learn_models(self, snapshot: Snapshot) -> None:
-        """Read the owners' descriptions of the learned classes' models. A class without running jobs informs others
-        too.
+        """Read what the owners of the learned classes say of their models. The description of a class without running
+        jobs is read too, because it improves the priors of other classes.
         """
         for class_id in self.classes:
             if (profile := snapshot.profiles.get(class_id)) is not None:
                 self.learner.describe(class_id, profile.model)
 
     def expect_runs(self, snapshot: Snapshot) -> None:
-        """Declare the classes of unfinished jobs whose profiles declare batch sizes and no curve, so that these have a
-        prior.
-        """
+        """Give a prior to the classes of unfinished jobs whose profiles declare batch sizes and no curve."""
         wanted = [class_id for job in snapshot.jobs.values() if job.finish is None for class_id in job.classes]
         for class_id in wanted:
             profile = snapshot.profiles.get(class_id)
@@ -212,7 +215,8 @@ class ReportCollector:
                 self._declare(class_id, profile, profile.batch.own)
 
     def learn_sizes(self, snapshot: Snapshot) -> None:
-        """Learn the sizes of jobs that have ended since the last call. Each job counts once, by the time of its end.
+        """Learn the mean work of classes from the jobs that have ended since the last call. Each job counts once, by
+        the time of its end.
 
         Kubernetes reports whole seconds, so several jobs may have ended at the same time.
         """
@@ -233,10 +237,10 @@ class ReportCollector:
                 learning.changed = True
 
     def learn_failures(self, snapshot: Snapshot) -> None:
-        """Learn on which never measured widths runs failed. Each run counts once, by the time of its end.
+        """Learn on which widths runs failed before the speed there was measured. Each run counts once, by the time of
+        its end.
 
-        A width that has been measured since then works, so its failures are dropped. All failures are dropped after a
-        month.
+        Once a width has been measured, it works, so its failures are dropped. All failures are dropped after a month.
         """
         oldest = after(snapshot.now, -FAILURES_KEPT_SECONDS)
         failed = [
@@ -375,7 +379,7 @@ class ReportCollector:
         return True
 
     def _best(self, class_id: ClassId, gpu_type: str, gpus: int, done: float, at: Instant) -> int:
-        """The best batch size on a width, computed at most every ``_ADVICE_SECONDS``."""
+        """The best batch size on a width. It is computed at most once every ``_ADVICE_SECONDS``."""
         learning = self.classes[class_id]
         if learning.best_since is None or not 0.0 <= seconds_between(learning.best_since, at) < _ADVICE_SECONDS:
             learning.best_since = at
@@ -394,7 +398,7 @@ class ReportCollector:
         report: ProgressReport,
         at: Instant,
     ) -> int | None:
-        """The best batch size now, the reported one if it is as good, or None before gradients were reported."""
+        """The best batch size now. The reported batch size if it is as good. None before gradients were reported."""
         if profile is None or profile.batch is None or job.allocation is None:
             return None
         terms = profile.batch
@@ -407,8 +411,8 @@ class ReportCollector:
 
 
 def _smoothed(before: float | None, reported: float | None) -> float | None:
-    """Seconds of a checkpoint, moved a twentieth of the way to the report, because reports repeat one save until the
-    next.
+    """Seconds of a checkpoint: the former value, moved a twentieth of the way to the reported one. The step is small
+    because all reports between two saves repeat the same value.
     """
     if not reported or before is None:
         return reported or before
@@ -416,12 +420,16 @@ def _smoothed(before: float | None, reported: float | None) -> float | None:
 
 
 def _averaged(before: float | None, reported: float) -> float:
-    """Seconds of a change, moved a quarter of the way to the report, because each change is reported once."""
+    """Seconds of a change in place: the former value, moved a quarter of the way to the reported one. Each change is
+    reported only once.
+    """
     return reported if before is None else before + _CHANGE_SMOOTHING * (reported - before)
 
 
 def _terms(profile: Profile | None, before: BatchTerms | None, batch: int) -> BatchTerms:
-    """The terms that the spec declares, otherwise the one batch size that was reported first."""
+    """The batch terms that the spec declares. If the spec declares none, the batch size that was reported first is the
+    only one.
+    """
     if profile is not None and profile.batch is not None:
         return profile.batch
     own = batch if before is None else before.own
@@ -443,7 +451,7 @@ def _offering(job: Job, run: int, snapshot: Snapshot) -> Offering | None:
 
 
 def _of_its_width(job: Job, report: ProgressReport) -> bool:
-    """Whether the report is from a group with the present width of the job's run, as far as is known."""
+    """Whether the report comes from a group of the run's present width, as far as that is known."""
     group, width = job.current_group, job.trains_on
     if group is None or width is None:
         return True

@@ -31,8 +31,8 @@ class ClusterState:
     """The objects of the watched kinds, and the reports of other sources.
 
     A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why the
-    dry run refused a job's template, None while the dry run goes on. ``progress``: a job's last report. ``volumes``:
-    what a job's volumes require of its nodes, None while they are looked up. ``findings``: the bottlenecks of runs.
+    dry run refused a job's template, or None while the dry run goes on. ``progress``: a job's last report. ``volumes``:
+    what a job's volumes require of its nodes, or None while they are looked up. ``findings``: the bottlenecks of runs.
     ``departed``: by uid, pods that were last seen in deletion with an exit code and do not exist any more.
     ``warnings``: by the uid of its object, the last Warning Event about a run that starts late. ``stop``: how the
     operator is stopped. ``limits``: the operator's own. ``published_gpus``: the nodes' GPUs as DRA drivers publish

@@ -33,7 +33,7 @@ from charterer.sentences import count, did_you_mean
 
 
 _HALVINGS = 30
-"""Bisection steps on the logarithm of total work. If speeds differ 100-fold, the result is exact to 1e-8."""
+"""Bisection steps on the logarithm of total work. If speeds differ by a factor of 100, the result is exact to 1e-8."""
 
 _Span = tuple[Sequence[float], float]
 """Speed in each phase, and seconds."""
@@ -44,9 +44,10 @@ def remaining_work(
 ) -> float | None:
     """Expected work left, in seconds of the reference option, or None if unknown.
 
-    From TRUSTED_FRACTION on, the job's total work is its own work done divided by the fraction. Before that, the mean
-    of its class is the total, from which the fraction reported as done is subtracted. A job that reports nothing has
-    the mean of its class left, whatever its age. ``profiles``: of the job's ``classes``.
+    From TRUSTED_FRACTION on, the job's total work is its own work done, divided by the fraction done. Below
+    TRUSTED_FRACTION, the total is the mean work of the job's class. The reported fraction of the total is subtracted.
+    If a job reports nothing, the whole mean is left, however long the job has run. ``profiles``: of the job's
+    ``classes``.
     """
     mean = None if profiles[0] is None else profiles[0].mean_work
     fraction = None if job.progress is None else job.progress.fraction
@@ -64,10 +65,11 @@ def total_work(
 ) -> float:
     """Work of the whole job in seconds of the reference option, if the fraction ``done`` (above 0) of it is done.
 
-    0.0 if its runs have had no time yet. The restart of each run is subtracted once, however often the run was resized.
-    A run that is not on record counts up to its last report, also if it was told to stop, because the fraction is as
-    old as the report. If curves were learned, a run counts with the present speeds of its option, because the speeds at
-    its start may have been guesses. ``profiles``: of the job's ``classes``. ``gpu_types``: by pool.
+    The result is 0.0 if the job's runs have had no time yet. One restart is subtracted for each run, however often the
+    run was resized. A run that is not on record counts up to its last report, even if the run was told to stop, because
+    the fraction comes from that report. If curves were learned, a run counts with the present speeds of its option,
+    because the speeds at its start may have been guesses. ``profiles``: of the job's ``classes``. ``gpu_types``: by
+    pool.
     """
     known = _KnownSpeeds(job, profiles, gpu_types)
     spans = [(record.option, record.since, record.until) for record in job.records]
@@ -104,8 +106,8 @@ class _KnownSpeeds:
         return DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
 
     def speeds(self, option: Option) -> Sequence[float]:
-        """The speed in each phase. If the class only declares its curves, each phase has the speed that the option was
-        chosen for.
+        """The speed in each phase. If the class's curves are only declared, each phase has the speed for which the
+        option was chosen.
 
         The speed of a variant is computed anew, because its reference option may have changed since the choice.
         """
@@ -123,7 +125,9 @@ class _KnownSpeeds:
 
 
 def _total(spans: Sequence[_Span], ends: Sequence[float], done: float) -> float:
-    """The total work if the spans complete the fraction ``done`` of it, whichever phases the spans are in."""
+    """The total work, if the fraction ``done`` of it was done in the ``spans``. It is not known in which phases the
+    spans were.
+    """
     least = sum(min(speeds) * seconds for speeds, seconds in spans) / done
     most = sum(max(speeds) * seconds for speeds, seconds in spans) / done
     if len(ends) == 1 or least == most:

@@ -77,28 +77,28 @@ from charterer.lifecycle.view import NodeIndex, rivals_of
 
 # Doubts about the allocations in the statuses of jobs.
 #
-# Only Charterer writes allocations, but anybody with the right to update trainingjobs/status can write one too. An
-# allocation that Charterer cannot have written holds no GPUs, and the job is planned anew. If pods of the job's own run
-# are on a node, the allocation there is not doubted, because these pods really hold their GPUs. The namespace of a
-# running job may belong to another budget by now.
+# Charterer writes the allocations, but anybody with the right to update trainingjobs/status can write one too. An
+# allocation that Charterer cannot have written holds no GPUs, and the job is planned anew. The check has one exception.
+# If pods of the job's own run are on a node, the allocation there is not doubted, because these pods really hold their
+# GPUs. The namespace of a running job may have moved to another budget, for example.
 
 
 _AHEAD_SECONDS = 3600.0
-"""Seconds by which the clock may have been set back since an allocation was decided."""
+"""Seconds by which the operator's clock may have been set back since an allocation was decided."""
 
 
 class Suspicion(NamedTuple):
-    """A doubt that is withdrawn if the job's own pods are on ``node``; None if no node ever came."""
+    """A doubt that is withdrawn if the job's own pods are on ``node``. ``node`` is None if no node ever came."""
 
     doubt: Doubt
     node: NodeName | None
 
 
 class RentedNode(NamedTuple):
-    """The facts of a rental that its allocations are judged by.
+    """The facts of a rental by which allocations on the rental are judged.
 
-    ``budget``: None if it does not exist or cannot be read now, so that nothing is planned for its node. ``gpus``:
-    number of GPUs of the node; None if unknown.
+    ``budget``: None if the budget does not exist or cannot be read now, so that nothing is planned for its node.
+    ``gpus``: number of GPUs of the node. None if unknown.
     """
 
     budget: BudgetId | None
@@ -109,8 +109,8 @@ class RentedNode(NamedTuple):
 def rented_nodes(
     rentals: Mapping[ObjectKey, Rental], budgets: Mapping[ObjectKey, Budget], pools: Mapping[PoolId, Pool]
 ) -> Mapping[RentalId, RentedNode]:
-    """The facts of all rentals. A rental that does not exist raises no suspicion, because it may not have been seen
-    yet.
+    """The facts of all rentals. An allocation that names a missing rental raises no suspicion, because the store may
+    not have the rental yet.
     """
     sizes = {pool.id: pool.offering.gpus_per_node for pool in pools.values() if pool.offering is not None}
     known = {budget.id for budget in budgets.values()}
@@ -123,7 +123,7 @@ def rented_nodes(
 def suspicions(
     decoded: DecodedJob, clock: Instant | None, payers: Mapping[str, Budget], nodes: Mapping[RentalId, RentedNode]
 ) -> tuple[Suspicion, ...]:
-    """The suspicions about rentals in a job's allocations that cannot be the job's.
+    """The suspicions about a job's allocations on rentals that the job cannot have.
 
     ``clock``: the present time if some time on the job's record is in the future, otherwise None.
     """
@@ -159,8 +159,8 @@ def _of(
 
 
 def doubts(job: Job, runs: Iterable[Run], suspected: tuple[Suspicion, ...]) -> tuple[Doubt, ...]:
-    """The suspected doubts that no pod of the job's runs removes. Pods of a recorded run remove none, because it has
-    left its GPUs.
+    """The suspicions that remain. A suspicion about a node is dropped if a pod of the job's runs is on that node. Pods
+    of a recorded run remove no doubt, because that run no longer holds its GPUs.
     """
     recorded = {record.number for record in job.records}
     nodes = {pod.node for run in runs if run.number not in recorded for pod in run.pods}
@@ -212,8 +212,9 @@ def with_notices(survey: Survey, more: Iterable[Notice]) -> Survey:
 
 
 class Recorded(NamedTuple):
-    """The price segments on record by machine. The key has the provider id, which a later machine may have too, and the
-    instance's id, which another cloud may use too. ``corrected``: whether any price is not the list price.
+    """The price segments on record by machine. The key is the provider id together with the instance's id: a later
+    machine may have the same provider id, and another cloud the same instance's id. ``corrected``: whether any recorded
+    price differs from the list price.
     """
 
     segments: Mapping[tuple[str, InstanceId | None], Sequence[PriceSegment]]
@@ -262,10 +263,10 @@ def _quoted_segments(
 def _paid_segments(
     recorded: Sequence[PriceSegment], listed: Sequence[PriceSegment], pool: Pool, now: Instant
 ) -> tuple[PriceSegment, ...]:
-    """``listed`` at the prices that the user pays. A price on record stays as long as the cloud's list price for its
-    time stays.
+    """``listed`` at the prices that the user pays. A price on record stays as long as the cloud's list price for the
+    same time stays.
 
-    ``now``: the cloud's time of the list. A new correction of the list price counts from then.
+    ``now``: the time of the cloud's list. A new correction of the list price counts from then.
     """
     if not listed:
         return tuple(recorded)
@@ -286,7 +287,9 @@ def _paid_segments(
 
 
 def _later_changes(recorded: Sequence[PriceSegment], since: Instant) -> Sequence[PriceSegment]:
-    """The recorded changes of the list price that are later than ``since``, the last segment of a list that lags."""
+    """The recorded changes of the list price that are later than ``since``. ``since`` is the start of the last segment
+    in the cloud's list, which may lag.
+    """
     changes = (two for one, two in pairwise(recorded) if one.list_price != two.list_price)
     return [change for change in changes if change.since > since]
 
@@ -330,7 +333,7 @@ _ENDLESS = Instant(2**63)
 def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snapshot:
     """One consistent snapshot of everything at ``now``.
 
-    With a memo, whatever has not changed since its last turn is the same object again.
+    With a memo, each part that has not changed since the memo's last turn is the same object again.
     """
     memo = Memo() if memo is None else memo
     with memo.turn():
@@ -413,7 +416,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
 
 
 class JobSources(NamedTuple):
-    """The facts about jobs, one mapping a source. ``decoded`` has all jobs; the others have some.
+    """The facts about jobs, one mapping for each source. ``decoded`` has all jobs. Each other mapping has only some
+    jobs.
 
     ``refusals``, ``volumes``: as in ClusterState. ``services``: the jobs that have their Service. ``clocks``: see
     ``_ahead``.
@@ -432,8 +436,9 @@ class JobSources(NamedTuple):
 
 
 class _Payer(NamedTuple):
-    """The budget that pays for a namespace: its weights of priority classes, what a job may cost by default, and the
-    shares of its money."""
+    """The budget that pays for a namespace: its weights of priority classes, the default limit of a job's cost, and the
+    shares of its money.
+    """
 
     budget: BudgetId | None
     weights: Mapping[str, float]
@@ -447,8 +452,8 @@ _NOBODY: Final = _Payer(None, {}, None, ())
 class _JobParts(NamedTuple):
     """All parts that a job is joined from.
 
-    ``max_cost``: its budget's default. ``share``: of its budget's money. ``refusal``: as in ClusterState; empty if the
-    template was accepted. ``volumes``: as in ClusterState. ``profiles``: of the job's ``classes``. ``clock``: see
+    ``max_cost``: its budget's default. ``share``: of its budget's money. ``refusal``: as in ClusterState, or empty if
+    the template was accepted. ``volumes``: as in ClusterState. ``profiles``: of the job's ``classes``. ``clock``: see
     ``_ahead``.
     """
 
@@ -473,8 +478,8 @@ _NO_CLOCKS: Mapping[JobId, Instant] = {}
 
 
 def _ahead(state: ClusterState, now: Instant) -> Iterable[Job]:
-    """Jobs with a time on record that is in the future by this clock. The facts of such a job change with the clock
-    alone.
+    """Jobs with a recorded time that is in the future by this clock. The facts of such a job change as the clock
+    advances, even if no object changes.
     """
     early = {job for job, progress in state.progress.items() if progress.at > now}
     for decoded in state.jobs.values():
@@ -498,9 +503,10 @@ def _services(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, Decod
 
 
 def _by_namespace(payers: Mapping[str, Budget], users: bool) -> Mapping[str, _Payer]:
-    """The fields of each namespace's budget that its jobs need.
+    """The fields of each namespace's budget that the jobs of the namespace need.
 
-    ``users``: whether it is known who created a job. If not, a share of a user has no jobs: anybody could write a name.
+    ``users``: whether it is known who created a job. If it is not known, a share of a user has no jobs, because anybody
+    could write any name into a job.
     """
     return {
         namespace: _Payer(
@@ -685,7 +691,7 @@ def _refused_pods(runs: tuple[OwnedRun, ...]) -> tuple[RefusedPod, ...]:
 
 
 def _refused_by_node(refused: Mapping[JobId, tuple[RefusedPod, ...]]) -> Mapping[NodeName, str]:
-    """The refusal of each node. If the node refused several pods, the refusal of the first by name is returned."""
+    """The refusal of each node. If the node refused several pods, the refusal of the pod that is first by name."""
     found = [(pod.node, pod.words) for pods in refused.values() for pod in pods]
     return dict(sorted(found, reverse=True))
 

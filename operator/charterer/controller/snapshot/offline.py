@@ -64,7 +64,7 @@ class OtherJobs:
 
 
 async def read_other_jobs(client: Client) -> OtherJobs:
-    """List the Jobs and pods of others once. Raises ApiError."""
+    """List once the Jobs and pods that are not Charterer's. Raises ApiError."""
     store = Store(kinds.WITHOUT_CHARTERER)
     await Resync(client, store).once()
     return OtherJobs(

@@ -14,7 +14,9 @@ from charterer.domain.time import Instant
 from charterer.sentences import is_or_are, names
 
 _SAID = 20
-"""Most overlaps and names in one message, so that it fits into a condition. Of further ones the number is given."""
+"""Most overlaps and names in one message, so that the message fits into a condition. Of further overlaps and names the
+message gives the number.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,9 @@ class Overlap:
 def budgets_by_namespace(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[str, Sequence[Budget]]:
-    """The budgets that select each namespace, the one that pays first. A budget above another of them is left out."""
+    """The budgets that select each namespace. The budget that pays is first. A budget above another of these budgets is
+    left out.
+    """
     in_order = sorted(budgets.values(), key=_precedence)
     tree = budget_tree({budget.id: budget for budget in in_order})
     return {
@@ -58,10 +62,10 @@ def budgets_by_namespace(
 
 
 def _precedence(budget: Budget) -> tuple[Instant, bool, BudgetId]:
-    """The sort key of budgets, by which the oldest is first.
+    """The sort key of budgets. The oldest budget is first.
 
-    Of budgets created in the same second nobody knows which was applied first. Of those, a budget in mode Observe is
-    first, so that nothing is rented for its namespaces by accident, and then the name decides.
+    If budgets were created in the same second, nobody knows which was applied first. Among these, a budget in mode
+    Observe is first, so that nothing is rented for its namespaces by accident. Then the name decides.
     """
     return budget.created, budget.mode is not Mode.OBSERVE, budget.id
 
@@ -90,7 +94,9 @@ def overlaps_among(
 def overlaps_of(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[BudgetId, str]:
-    """For each budget that shares namespaces, a sentence on these, on the other budgets and on the payer."""
+    """For each budget that shares namespaces, a sentence that names the namespaces, the other budgets and the budget
+    that pays.
+    """
     overlaps: dict[BudgetId, list[Overlap]] = {}
     for overlap in overlaps_among(budgets, namespaces):
         for budget in overlap.budgets:
@@ -104,7 +110,9 @@ def overlaps_of(
 def pay_nowhere(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[BudgetId, str]:
-    """For each budget that pays for no namespace, the reason. A budget above others need not pay for any."""
+    """For each budget that pays for no namespace, the reason. Budgets above other budgets are left out, because they
+    need not pay for a namespace.
+    """
     by_namespace = budgets_by_namespace(budgets, namespaces)
     selecting = {budget.id for candidates in by_namespace.values() for budget in candidates}
     paying = {candidates[0].id for candidates in by_namespace.values() if candidates}

@@ -26,10 +26,10 @@ from charterer.gpu_types import whole_type
 from charterer.incremental import Memo
 from charterer.providers.accounts import Account, account_of
 
-# Pools that fail together are of one account and ask for the same instance types in the same zones.
+# Pools fail together if they are in one account and ask for the same instance types in the same zones.
 #
-# If one such pool is refused a node, the others probably are too. So requests in several of these pools count as one
-# chance.
+# If one of these pools is refused a node, the other pools probably are too. So simultaneous requests in several of
+# these pools count as one chance to get a node.
 
 
 def with_correlated_launches(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
@@ -59,8 +59,8 @@ def with_correlated_launches(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Po
 
 
 _STEP_MICROS = 300_000_000
-"""Microseconds between two estimates of the rate, which living nodes change every second. The end of a node causes
-another.
+"""Microseconds between two estimates of the rate. The rate changes every second, as living nodes age. The end of a node
+causes an estimate at once.
 """
 
 
@@ -91,7 +91,7 @@ def _hazard(lifetimes: NodeLifetimes, launched: Sequence[Instant], now: Instant,
     return hazard(lifetimes, ages, now, capacity_type)
 
 
-# The traits that a pool's nodes show to the scheduler, if all present nodes show the same.
+# The traits that a pool's nodes show to the scheduler. A trait counts only if all present nodes show it.
 
 
 _SETTLED_SECONDS = 120.0
@@ -106,9 +106,9 @@ def shown_by(node: Node) -> tuple[NodeName, NodeTraits] | None:
 def refused_nodes(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[RentalId, Amounts]:
     """The nodes of runs that never started because the scheduler put none of their pods there.
 
-    A node that only this job used has an upper limit for each resource that the scheduler called insufficient. The
-    limit is one less than the request of the run's pods there, since pods of the system use some of the node. Other
-    nodes have no limits.
+    If only this job used the node, the node has an upper limit for each resource that the scheduler called
+    insufficient. The limit is one less than the request of the run's pods there, since pods of the system use some of
+    the node. Other nodes have no limits.
     """
     never_started = [
         (decoded.job, record)
@@ -132,7 +132,7 @@ def refused_nodes(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[RentalId, Amo
 
 
 def _used(job: Job) -> frozenset[RentalId]:
-    """The nodes that the job ever got, as far as its record goes back."""
+    """The nodes that the job has had, as far as its record goes back."""
     given = [record.placements for record in job.records]
     given += [allocation.placements for allocation in (job.allocation, *job.replaced) if allocation is not None]
     return frozenset([place.rental for places in given for place in places])
@@ -144,9 +144,10 @@ def seen_traits(
     refused: Mapping[RentalId, Amounts],
     minute: int,
 ) -> Mapping[PoolId, NodeTraits]:
-    """By pool, the traits that all its settled nodes show. Nodes in ``refused`` count at once, with their limits.
+    """By pool, the traits that all its settled nodes show. A node in ``refused`` counts at once, even if it is not
+    settled, and with its limits.
 
-    ``minute``: the present time in minutes. Pools without such a node are not included.
+    ``minute``: the present time in minutes. A pool without a node that counts is not included.
     """
     by_name = dict(entry for entry in shown.values() if entry is not None)
     found: dict[PoolId, dict[NodeTraits, None]] = defaultdict(dict)
@@ -171,21 +172,26 @@ def _at_most(traits: NodeTraits, limits: Amounts) -> NodeTraits:
 # Hardware and price of a pool's node, and the size of the pool's group, from the cloud's last answer or from the
 # status.
 #
-# Sources of prices are wrong at times. So a price that moves by more than a factor of two is held. The recorded price
-# then stays valid until a person confirms the new one, or another source reports it too. Real spot prices move by more
-# than that. So a spot price is held only if it is also above the most that the node could cost, which is the on-demand
-# price.
+# Sources of prices are sometimes wrong. So a price that moves by more than a factor of two is held. The recorded price
+# then stays valid until a person confirms the new one, or another source reports it too. Real spot prices do move by
+# more than a factor of two. So a spot price is held only if it is also above the on-demand price, which is the most
+# that the node could cost.
 #
-# A first price has no earlier one to compare it with. Such a price is held if another pool's node with the same GPUs
-# costs less than a third or more than three times as much, both for each GPU and for each processor.
+# A first price has no earlier price to compare it with. A first price is held if another pool's node with the same GPUs
+# costs less than a third or more than three times as much. The comparison is made for each GPU and for each processor,
+# and must fail for both.
 
 
 _RECORDED_SECONDS = 3600.0
-"""Seconds after which an unchanged quote is recorded again, for its time. One write of a pool an hour costs little."""
+"""Seconds after which an unchanged quote is recorded again, to renew its time. One write of each pool an hour costs
+little.
+"""
 _HELD_FACTOR = 2
 """Factor by which a price may move without being held."""
 _UNLIKE_FACTOR = 3
-"""Largest factor that is believed between two nodes with the same GPUs, in the price of a GPU or of a processor."""
+"""Largest factor between the prices of two nodes with the same GPUs that is believed, for each GPU or each
+processor.
+"""
 _AGREEMENT = 0.1
 """Fraction by which the prices of two sources that agree may differ."""
 
@@ -228,8 +234,8 @@ def with_offer(pool: Pool, state: ClusterState, seen: NodeTraits | None = None) 
 
 
 def _with_traits(offering: Offering | None, seen: NodeTraits | None, pool: Pool) -> Offering | None:
-    """The offering with the traits that the pool's nodes show. Recorded traits are used while pool and machine are
-    unchanged.
+    """The offering with the traits that the pool's nodes show. If no node shows any, the recorded traits stay as long
+    as pool and machine are unchanged.
     """
     recorded = pool.offering
     if offering is None:
@@ -247,7 +253,7 @@ def _machine(offering: Offering) -> tuple[str, str, str]:
 
 
 def trusted(pool: Pool, listed: Quote | None) -> Quote | None:
-    """The cloud's own quote, with the recorded price if its price is held. ``pool``: with its offer."""
+    """The cloud's own quote. If its price is held, the recorded price replaces it. ``pool``: with its offer."""
     if listed is None or pool.price_held is None or pool.quote is None:
         return listed
     return replace(listed, price=pool.quote.list_price, history=())
@@ -278,8 +284,8 @@ def price_source(pool: Pool, listed: str) -> str:
 
 
 def _is_held(pool: Pool, offering: Offering | None, listed: Quote, state: ClusterState) -> bool:
-    """Whether the recorded price stays valid instead of ``listed``. If none is recorded and ``listed`` is held, none is
-    valid.
+    """Whether the recorded price stays valid instead of ``listed``. If ``listed`` is held and no price is recorded, no
+    price is valid.
     """
     if pool.price_override is not None or pool.confirmed_price == listed.price:
         return False
@@ -315,7 +321,7 @@ def _explained(one: Price, node: Offering, other: Price, its_node: Offering) -> 
 
 
 def _cpus(offering: Offering) -> int:
-    """Thousandths of processors; 0 if unknown."""
+    """Thousandths of processors, or 0 if unknown."""
     return dict(offering.traits.room).get("cpu", 0)
 
 
@@ -353,22 +359,23 @@ def _quoted_alike(quote: Quote | None, recorded: Quote | None) -> bool:
     return replace(quote, as_of=recorded.as_of) == recorded
 
 
-# Refusals can reach other pools. A node that one pool was refused is not available to any pool of its account.
+# Refusals can reach other pools. A node that the cloud refused to one pool is not available to any pool of the same
+# account.
 #
-# A refusal of a pool or a subnet stays with its pool. A wider one closes another pool if the refusals together name all
-# that this pool could launch. A pool with a zone, type or family left is still offered. Each request names all of them
-# to the cloud, which launches a node in one that is left.
+# A refusal for a pool or a subnet stays with its pool. A refusal with a wider scope closes another pool if the refusals
+# together name everything that this pool could launch. If a zone, type or family is left, the pool is still offered.
+# Each request names all zones, types and families to the cloud, which launches a node in one that is left.
 
 
 _OWN: Final = (Scope.POOL, Scope.SUBNET)
 _COUNTED: Final = (Scope.FAMILY, Scope.CAPACITY_TYPE)
-"""Scopes of quotas, which may still have room for a smaller node."""
+"""Scopes of quotas. A quota that is too small for one node may still have room for a smaller node."""
 
 
 def with_refusals_in_scope(pools: Mapping[PoolId, Pool], rentals: Iterable[Rental]) -> Mapping[PoolId, Pool]:
-    """The pools. Each has in ``reached`` the cool-down of other pools that leaves it nothing to launch.
+    """The pools. Each pool has in ``reached`` the cool-down of other pools that leaves it nothing to launch.
 
-    A cool-down no longer reaches others after a pool that asks only for what was refused has launched a node.
+    If a pool that asks only for what was refused launches a node later, the cool-down no longer reaches other pools.
     """
     if not any(cooled.scope not in _OWN for pool in pools.values() for cooled in pool.cooled):
         return pools
@@ -408,7 +415,7 @@ class _Refused:
         return way.within(self.cooled.scope) == self.cooled.where
 
     def refuted_by(self, asking: _Asking) -> bool:
-        """Whether a pool that asks only for what was refused got a node later."""
+        """Whether a pool that asks only for what was refused got a node after the refusal."""
         if asking.launched is None or asking.launched <= self.cooled.since or not asking.ways:
             return False
         return all(self.reaches(asking, way) for way in asking.ways)
@@ -425,7 +432,9 @@ def _told(asking: _Asking) -> Iterable[_Refused]:
 
 
 def _reached(asking: _Asking, refused: Sequence[_Refused]) -> Pool:
-    """The pool with the first to end of the cool-downs that together leave it nothing to launch."""
+    """The pool. If cool-downs of other pools together leave it nothing to launch, ``reached`` is the cool-down whose
+    end first leaves it something.
+    """
     pool = asking.pool
     last: list[CoolDown] = []
     for way in asking.ways:

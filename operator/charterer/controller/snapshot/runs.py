@@ -78,9 +78,10 @@ _Targets = Mapping[ObjectKey, Target]
 
 
 def targets_by_job(decoded: Mapping[JobId, DecodedJob], *targets: _Targets) -> Mapping[JobId, Target]:
-    """The object of each TrainingJob. If several TrainingJobs name one object, the first one created has it.
+    """The object of each TrainingJob. If several TrainingJobs name one object, the object belongs to the one that was
+    created first.
 
-    Kueue replaces the Workload of an object that changes. While there is no Workload, the object waits.
+    If an object changes, Kueue replaces its Workload. While the object has no Workload, it waits.
     """
     current = _current(targets)
     jobs = [item.job for item in decoded.values() if item.job.target is not None]
@@ -145,8 +146,8 @@ def placed_by_deleted(*targets: _Targets) -> tuple[PodController, ...]:
 def run_of(job: Job, target: Target) -> Run | None:
     """The run that the object's template carries, or None before the job's first run.
 
-    A queued object carries a run as long as Charterer lets Kueue run the object. While the object is stopped, the run
-    is the last replaced one, which is to be recorded, or else the next one to start.
+    A queued object carries a run as long as Charterer lets Kueue run the object. While the object is stopped, its run
+    is the run that was replaced last and is still to be recorded. If there is none, it is the next run to start.
     """
     number = target.run if target.job == job.id else 0
     if not number and target.queued and target.suspended:
@@ -179,7 +180,7 @@ def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]
     """The run's pods among those with its job's uid. If the pods are not numbered, living pods come first."""
     found = [pod for pod in pods if pod.pod.run == run.number and target.controls(pod.controller)]
     own = [pod.pod for pod in found]
-    # Only the pods of a queued Job say whether they have numbers.
+    # Only a queued Job's pods say whether they have numbers.
     return tuple(own) if target.indexed and all(pod.numbered for pod in found) else numbered(own)
 
 
@@ -220,7 +221,8 @@ def _current(targets: Sequence[_Targets]) -> Mapping[tuple[str, bool], Target]:
             current[_key(target.ref)] = target
     for key, several in workloads.items():
         known = {target.workload for target in several}
-        # The queue of a Workload without checks may be none of Charterer's, unless it replaces one of Charterer's.
+        # A Workload that replaces another may have no checks, because its queue is none of Charterer's. It then counts
+        # only if the Workload that it replaces is known.
         counted = [target for target in several if target.checks or not target.replaces or target.replaces in known]
         if counted:
             current[key] = counted[0] if len(counted) == 1 else _latest(counted)
@@ -228,10 +230,11 @@ def _current(targets: Sequence[_Targets]) -> Mapping[tuple[str, bool], Target]:
 
 
 def _latest(workloads: Sequence[Target]) -> Target:
-    """The Workload by which Kueue runs an object that has several. The other Workloads are being deleted, or are to
+    """The Workload by which Kueue runs an object that has several. Each other Workload is being deleted, or will
     replace this one.
 
-    An elastic object that grows gets another Workload. Until that one starts, the run of the former one goes on.
+    An elastic object that grows gets a further Workload. Until the further Workload starts, the run of the former
+    Workload goes on.
     """
     later = {target.replaces: target for target in workloads if target.replaces}
     known = {target.workload for target in workloads}
@@ -284,8 +287,10 @@ def own_runs(
     departed: Mapping[str, JobPod | ForeignPod],
 ) -> Mapping[PodController | None, OwnRun]:
     """The runs of existing jobs, by the controller of the runs' pods. The job owns the run, or its adopted object
-    carries the run. Each has the last Warning Event about it, and its pods that were last seen in deletion with an exit
-    code and do not exist any more.
+    carries the run.
+
+    Each run has the last Warning Event about it. Each run also has those pods that were last seen in deletion with an
+    exit code and do not exist any more.
     """
     gone: dict[PodController | None, list[JobPod]] = {}
     for pod in departed.values():
@@ -356,10 +361,11 @@ def with_pods(own: OwnRun, pods: PodsOfController | None) -> OwnedRun:
 
 
 def not_for_runs(pods: PodsOfController, own: OwnRun | None) -> tuple[tuple[NodeName, int], ...]:
-    """The GPUs of nodes that these pods of one controller, or of no run, withhold from runs.
+    """The GPUs of nodes that these pods use and that runs therefore cannot use. The pods belong to one controller, or
+    to no run.
 
     ``own``: the run that controls the pods, or None if its object or its TrainingJob does not exist. Background
-    deletion removes the object of a run at once, and its pods stay until the garbage collector deletes them.
+    deletion removes the object of a run at once. The run's pods stay until the garbage collector deletes them.
     """
     held = []
     for pod in pods:

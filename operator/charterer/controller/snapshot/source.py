@@ -73,8 +73,8 @@ class Volumes:
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def terms(self, jobs: Iterable[Job]) -> Mapping[JobId, tuple[AnyOf, ...] | None]:
-        """The node terms of the volumes of each job that has volumes and has not finished, or None while a volume is
-        looked up.
+        """The node terms of the volumes of each job that has volumes and has not finished. None for a job while one of
+        its volumes is looked up.
 
         A call starts the lookup of every volume that is not known or may have changed.
         """
@@ -99,7 +99,9 @@ class Volumes:
         return found
 
     async def _ask(self, volume: _Volume) -> None:
-        """Look the volume up. One that does not exist or may not be read has no terms, so the scheduler decides."""
+        """Look the volume up. If the volume does not exist or may not be read, it has no terms, and the scheduler
+        decides where the pod goes.
+        """
         try:
             async with self._slots:
                 self._answers[volume] = answer = await _look(self._client, volume)

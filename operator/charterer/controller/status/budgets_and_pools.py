@@ -63,11 +63,11 @@ from charterer.sentences import count, did_you_mean, names
 
 _CENT = Money(10_000)
 _LEFT_OUT_TOLD = 3
-"""Most Nodes that a message names, of those left out and of those with other pods."""
+"""Most Nodes that a message names: of the Nodes left out, and of the Nodes with other pods."""
 
 
 def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:
-    """Whether more than the amount is spent. A parent counts together with all budgets below it."""
+    """Whether more than the amount is spent. For a parent, the spending of all budgets below it counts too."""
     family = verdict.with_descendants
     if family is not None:
         return family.spent > family.amount
@@ -88,7 +88,7 @@ def why_penniless(budget: Budget) -> str:
 
 
 def within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, str, str]:
-    """Whether the period can end within the amount, with the reason and the message."""
+    """Whether the period can end without spending more than the amount, with the reason and the message."""
     if verdict.with_descendants is not None:
         return _together(verdict.with_descendants, budget.calendar.word)
     if verdict.forecast is None:
@@ -151,8 +151,8 @@ def rate_current(currency: Currency, now: Instant) -> tuple[bool, str, str]:
 
 
 def pool_commitment(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> Iterable[Condition]:
-    """The condition on whether all nodes of a committed pool are rented (or held, if they are own nodes), and who pays.
-    ``live``: number of its nodes. A pool without a commitment has no such condition.
+    """The condition on whether all nodes of a committed pool are rented, and which budget pays for them. Own nodes are
+    held rather than rented. ``live``: number of the pool's nodes. A pool without a commitment has no such condition.
     """
     if pool.committed is None or pool.closed_because:
         return
@@ -209,7 +209,9 @@ def nodes_take_part(pool: Pool, snapshot: Snapshot, live: Sequence[Rental]) -> I
 
 
 def budget_commitments(budget: Budget, verdict: BudgetVerdict | None, snapshot: Snapshot) -> Iterable[Condition]:
-    """Whether the amount and the hard limit cover the budget's commitments, or none if it has no commitments."""
+    """Whether the amount and the hard limit cover the budget's commitments. A budget without commitments has no such
+    condition.
+    """
     if verdict is None or not snapshot.committed_to(budget):
         return
     holds, reason, message = _covered(budget, verdict)
@@ -323,11 +325,11 @@ _ERROR_STATES = {
     "CapacityTypeDiffers": PoolState.CAPACITY_TYPE_DIFFERS,
     "NoPrice": PoolState.NO_PRICE,
 }
-"""States of pools whose cloud answers but whose spec is wrong or incomplete, by the error's code."""
+"""State of a pool whose cloud answers but whose spec is wrong or incomplete, by the error's code."""
 _RENTS = (PoolState.READY, PoolState.FULL, PoolState.COOLING)
-"""States of pools that are asked for nodes, now or later, unless somebody has stopped the operator."""
+"""States in which nodes of a pool are requested now or later, unless somebody has stopped the operator."""
 _FRESH_SECONDS = 900.0
-"""Age in seconds up to which a quote is fresh, which is fifteen failed quotes."""
+"""Age in seconds up to which a quote counts as fresh. An older quote means that fifteen attempts in a row failed."""
 
 
 def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) -> GPUBudgetView:
@@ -419,13 +421,15 @@ _TYPES_TOLD = 10
 
 
 def _adopted(budget: BudgetId, snapshot: Snapshot, tally: Tally) -> int:
-    """The number of adopted objects that nobody but Charterer would restore."""
+    """The number of adopted objects that only Charterer would restore to what their authors wrote."""
     held = [each.target for each in snapshot.candidates if each.budget == budget and each.target.held]
     return tally.adopted.get(budget, 0) + len([each for each in held if each.ended is None])
 
 
 def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:
-    """The view with the attribution of costs. This part is the slowest, as it is linear in all runs of all jobs."""
+    """The view with the attribution of costs. The attribution is the slowest part of the view, because its time is
+    linear in all runs of all jobs.
+    """
     largest = attribute(budget, snapshot)[:ATTRIBUTIONS_SHOWN]
     return view.model_copy(update={"attribution": tuple(SpentOn(name=name, spent=amount) for name, amount in largest)})
 
@@ -557,8 +561,8 @@ def _ended(rentals: int) -> str:
 
 
 def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
-    """A sentence if the lowest ``maxHourlyRate`` of the budget and those above it is below each pool's worst price, or
-    else "".
+    """A sentence if ``maxHourlyRate`` is too low for any node: the lowest value of the budget and those above it is
+    below each pool's worst price. Otherwise "".
     """
     worst = {name: pool.quote.worst for name, pool in snapshot.pools_of(budget).items() if pool.quote is not None}
     known = snapshot.known_budgets
@@ -576,7 +580,7 @@ def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
 
 
 def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
-    """The problem that planning had with the object, or None if it had none."""
+    """The problem that made planning fail because of the object, or None."""
     return next((problem for problem in plan.problems if (problem.kind, problem.name) == (kind, name)), None)
 
 
@@ -690,12 +694,14 @@ def _next_end(pool: Pool, snapshot: Snapshot) -> str:
 
 
 def _launches(pool: Pool, now: Instant) -> LaunchesStatus | None:
-    """The summary of refusals and starts, or None before the first one, or if they do not count."""
+    """The summary of refusals and starts. None before the first refusal or start, or if launches do not count for the
+    pool.
+    """
     return LaunchesStatus.from_domain(pool, now) if pool.known_launches.at is not None else None
 
 
 def _interruptions(pool: Pool) -> InterruptionsStatus | None:
-    """The rate at which nodes are taken back, or None if no such loss is expected or was seen."""
+    """The rate at which nodes are taken back. None if no node is expected to be taken back and none was."""
     return None if pool.hazard is None or pool.hazard.never else InterruptionsStatus.from_domain(pool.hazard)
 
 
@@ -740,7 +746,7 @@ def _pool_state(
 
 
 def _precedes(pool: Pool, snapshot: Snapshot) -> str:
-    """A clause on why the other pool acts for the machines."""
+    """A clause on why the other pool, and not this one, acts for the machines."""
     acting = snapshot.pools.get(acting_pool(pool.id, snapshot.pools))
     if acting is not None and acting.offering is not None and pool.offering is None:
         return "for which the cloud answered first"

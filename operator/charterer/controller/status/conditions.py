@@ -74,8 +74,8 @@ def price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:
 
 
 def speed_guessed(pool: Pool, snapshot: Snapshot) -> Iterable[Condition]:
-    """The condition that the speed of the pool's GPUs is a guess until a job has run there. None if there is a data
-    sheet.
+    """The condition that the speed of the pool's GPUs is a guess until a job has run there. If the GPUs have a data
+    sheet, there is no such condition.
     """
     if pool.offering is None or data_sheet(pool.offering.gpu_type) is not None:
         return
@@ -88,7 +88,9 @@ def speed_guessed(pool: Pool, snapshot: Snapshot) -> Iterable[Condition]:
 
 
 def dated(conditions: Iterable[Condition], before: Iterable[Condition]) -> tuple[Condition, ...]:
-    """The conditions. If the status of one is as ``before``, it has the transition time from there."""
+    """The conditions. If a condition has the same status as in ``before``, it keeps the transition time from
+    ``before``.
+    """
     earlier = {(condition.type, condition.status): condition.last_transition_time for condition in before}
     return tuple(
         condition

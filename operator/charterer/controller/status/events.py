@@ -63,11 +63,11 @@ def target_subject(ref: TargetRef, namespace: str) -> EventSubject:
     return EventSubject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)
 
 
-# An Event is recorded for some changes in a view. An object that begins to wait, to be refused or to fail gets one
-# Event at the beginning.
+# Events are recorded for some changes in a view. An object that begins to wait, to be refused or to fail gets one Event
+# when it begins.
 #
-# A transition is a difference between the status that was read before the write of a view and the view. So a new
-# process repeats no Event, and a state that was never shown has no Event.
+# A transition is a difference between two statuses: the status that was read before a view is written, and the view. So
+# a new process repeats no Event, and a state that was never shown has no Event.
 
 
 _Status = Mapping[str, Any]
@@ -95,11 +95,11 @@ _WAITING: Final = frozenset(
 _TOLD_OTHERWISE: Final = frozenset({BudgetState.DELETING, PoolState.DELETING, PoolState.COOLING, PoolState.UNKNOWN})
 """States whose beginning has another Event, or needs no Event."""
 _PAUSE_SECONDS: Final = 600.0
-"""Seconds in which an object gets at most one Event with the same reason, so that a state that flips does not fill the
-list.
+"""Seconds in which an object gets at most one Event with the same reason. Without this limit, a state that flips would
+fill the list of Events.
 """
 _REMEMBERED: Final = 10_000
-"""Most pairs of an object and a reason that are stored for this."""
+"""Most pairs of object and reason whose last Event is stored for this limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,8 @@ class Transition:
 
 def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
     """The transitions from one status to the next, of an object of any of Charterer's kinds."""
-    if _condition(after, ConditionType.ADMITTED):  # a job that is not Ready only waits or has failed
+    # a job that is not Ready only waits or has failed, which other Events say
+    if _condition(after, ConditionType.ADMITTED):
         yield from _refused(ConditionType.ADMITTED, before, after)
     else:
         yield from _refused(ConditionType.READY, before, after)
@@ -246,7 +247,7 @@ _FOR_A_PERSON = frozenset(
         ReasonCode.NOT_RECORDED,
     }
 )
-"""Reasons for the loss of GPUs or nodes that a person caused or must act on."""
+"""Reasons why GPUs or nodes were lost, if a person caused the loss or must act on it."""
 _LET_ADOPT = (
     "Let the operator make TrainingJobs in this namespace (the chart's value namespaces), or take the label "
     "charterer.dev/adopt off and set spec.suspend to false"
@@ -337,7 +338,7 @@ class Events:
         self._say(_subjects(action, snapshot), reason, note, type(action).__name__, warning=True)
 
     def _budget_came_or_went(self, action: SetFinalizer | OpenPeriod, snapshot: Snapshot) -> None:
-        """Record that a budget that is deleted and created again starts from zero, which nobody expects of a hard
+        """Record that a budget that is deleted and created again starts from zero. Nobody expects that of a hard
         limit.
         """
         if isinstance(action, SetFinalizer):
@@ -395,7 +396,9 @@ class Events:
 
 
 def _subjects(action: Command | Step, snapshot: Snapshot) -> Subjects:
-    """The objects that a command or step concerns, the most specific ones if there are several."""
+    """The objects that a command or step concerns. If it concerns objects of several kinds, the most specific kind is
+    returned.
+    """
     if isinstance(action, AdoptTarget | LetGo):
         return (target_subject(action.target.ref, action.target.namespace),)
     finders = ("job", _job), ("rental", _rental), ("pool_set", _pool_set), ("pool", _pool), ("budget", _budget)

@@ -55,7 +55,7 @@ def lost_rate(job: Job, found: Bottleneck) -> Price:
 
 
 def bottleneck_conditions(job: Job, now: Instant) -> Iterator[Condition]:
-    """A condition for each bottleneck of the present run, and one if the run does not advance."""
+    """A condition for each bottleneck of the present run, and a condition if the run does not advance."""
     if job.finish is not None or job.allocation is None:
         return
     for found in job.bottlenecks:
@@ -136,7 +136,7 @@ _Shown = tuple[bool | None, str, str]
 
 
 def on_target(job: Job, verdict: Verdict | None, now: Instant) -> Condition | None:
-    """Whether the job ends by its targetCompletionTime, or None if it has none."""
+    """Whether the job ends by its targetCompletionTime. None if the job has no target."""
     target = job.target_completion
     if target is None:
         return None
@@ -154,14 +154,14 @@ def _ended_on_target(finish: Finish, target: Instant) -> _Shown:
 
 
 def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant) -> _Shown:
-    """Whether a job that has not ended will meet its target, by the plan's expectation."""
+    """Whether the plan expects a job that has not ended to meet its target."""
     wanted = f"target {format_minute(target)}"
     outlook = None if verdict is None else verdict.target
     seconds = None if verdict is None else verdict.remaining_seconds
     if outlook is not None and not outlook.counts:
         return False, TARGET_MISSED, _out_of_reach(wanted, target, outlook, seconds, now)
     if outlook is not None and (seconds is None or not outlook.met or outlook.seconds < seconds):
-        seconds = outlook.seconds  # for the path that the target needs (the job's own may end earlier)
+        seconds = outlook.seconds  # for the path that the target needs; the path without a target may end earlier
     starts_in = 0.0 if verdict is None else verdict.starts_in
     ends = None if seconds is None else after(now, starts_in + seconds)
     starts = "" if job.allocation is not None or starts_in else " if it starts now"
@@ -195,7 +195,7 @@ def _out_of_reach(wanted: str, target: Instant, outlook: TargetOutlook, seconds:
 
 
 def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> Condition | None:
-    """Whether the job ends before its maxCost requires a stop, or None if it has no maxCost, or has ended.
+    """Whether the job ends before its maxCost requires a stop. None if the job has no maxCost or has ended.
 
     ``cost``: the job's cost so far.
     """
@@ -230,9 +230,9 @@ QUOTE_MISSED = "QuoteMissed"
 
 
 def within_quote(job: Job, cost: Money, now: Instant) -> Condition | None:
-    """Whether a complete job met its quoted cost and end, or None without a quote, or if the job is not complete.
+    """Whether a complete job met its quoted cost and end. None if the job has no quote or is not complete.
 
-    A job that failed proves nothing about quotes, which are for jobs that complete.
+    A failed job proves nothing about its quote, because a quote is for a job that completes.
     """
     quote, finish = job.quote, job.finish
     if quote is None or finish is None or not finish.done:
@@ -253,7 +253,8 @@ def _later(target: Instant, ends: Instant) -> str:
     return f"{format_duration(seconds_between(target, ends))} after"
 
 
-# The options in a job's status are the comparison of ``charterer explain``, for people who may read only the job.
+# The options in a job's status are the comparison that ``charterer explain`` prints, for people who may read only the
+# job.
 
 
 _log = logging.getLogger(__name__)
@@ -261,10 +262,12 @@ _log = logging.getLogger(__name__)
 RULED_OUT = "ruled out"
 """The verdict on an option that the job may not have."""
 _FRESH_SECONDS = 30.0
-"""Seconds for which compared options are shown while the decision is unchanged, as often as numbers are written."""
+"""Seconds for which a comparison of options is shown while the decision is unchanged. Numbers of a view are written as
+often.
+"""
 _COMPARED_A_SECOND = 1_000
-"""Most options compared in a second, over all jobs. These comparisons take 20 to 60 ms of the thread, less if jobs have
-many options.
+"""Most options compared in a second, over all jobs. These comparisons take 20 to 60 ms of the thread in that second,
+and less if jobs have many options.
 """
 
 _ROWS: TypeAdapter[tuple[ComparedOption, ...]] = TypeAdapter(tuple[ComparedOption, ...])
@@ -290,7 +293,9 @@ class _Kept:
 
 
 class JobOptions:
-    """Compares the options of a limited number of jobs a second by the last plan, and keeps each answer for a while."""
+    """Compares the options of jobs by the last plan, for a limited number of jobs a second. Each comparison is shown
+    for a while.
+    """
 
     def __init__(self) -> None:
         self._solutions: dict[BudgetId, BudgetSolution] = {}
@@ -396,7 +401,7 @@ def _money(dollars: float) -> Money:
 
 
 _AS_ASKED = (JobState.RUNNING, JobState.RESIZING, JobState.SUSPENDED, JobState.IDLE, JobState.COMPLETE)
-"""States in which a job is as its spec asks. A job that has begun or is suspended counts, as with a Kubernetes Job."""
+"""States in which a job is as its spec asks. As with a Kubernetes Job, a job that has begun or is suspended counts."""
 _GIVEN_UP = (JobState.FAILED, JobState.CANNOT_START)
 """States that no change of the spec ends. A refused template is not among them, because it may be accepted later."""
 _CHOSEN = (ReasonCode.BUDGET_OPTIMAL, ReasonCode.RIGID, ReasonCode.NO_CURVE, ReasonCode.CHEAPEST_OVER_BUDGET)
@@ -486,14 +491,13 @@ def why_word(job: Job, verdict: Verdict | None, problems: Sequence[Problem]) -> 
         return problems[0].reason if problems else ""
     code = verdict.reason.code
     if code is ReasonCode.NO_CURVE and (of_profile := [each.reason for each in problems if each.field == PROFILE_NAME]):
-        return of_profile[0]  # the reason for the missing curve is more specific
+        return of_profile[0]  # that the profile has no curve is the more specific reason
     return _word(job, code)
 
 
 def _word(job: Job, code: ReasonCode) -> str:
-    """The code as text. A job without an allocation has Placing instead of the reason for the choice of its option.
-
-    The reason for the choice would look like a reason to wait.
+    """The code as text. If a job has no allocation yet, Placing replaces the reason for the choice of its option, which
+    would look like a reason to wait.
     """
     return (ReasonCode.PLACING if code in _CHOSEN and job.allocation is None else code).value
 

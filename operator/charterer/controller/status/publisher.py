@@ -45,9 +45,9 @@ from charterer.sentences import count, is_or_are
 
 
 FAILING = "Failing"
-"""The reason if a step on a pool fails, as in the Event."""
+"""The reason if a step on a pool of a set fails. The Event about it has the same reason."""
 _NAMED = 3
-"""Most pools that a message names. Of further ones the number is given."""
+"""Most pools that a message names. Of further pools the message gives the number."""
 _READY = (PoolState.READY, PoolState.FULL)
 
 
@@ -67,7 +67,7 @@ class FailedPoolSteps:
             self._messages.pop(action.pool, None)
 
     def among(self, pools: Collection[PoolId]) -> Mapping[PoolId, str]:
-        """The messages of those pools."""
+        """The messages about these pools."""
         return {pool: message for pool, message in self._messages.items() if pool in pools}
 
     def retain(self, snapshot: Snapshot) -> None:
@@ -241,7 +241,7 @@ def viewed_objects(
     """
     memo = Memo() if memo is None else memo
     problems: dict[_ObjectName, tuple[Problem, ...]] = {}
-    for problem in reversed((*snapshot.problems, *decided.problems)):  # the first problem gives the reason
+    for problem in reversed((*snapshot.problems, *decided.problems)):  # of several problems, the first gives the reason
         name = problem.kind, problem.namespace, problem.name
         problems[name] = (*problems.get(name, ()), problem)
     with memo.turn():
@@ -250,7 +250,7 @@ def viewed_objects(
     yield from (viewed for name, viewed in jobs.items() if not _just_tried(snapshot.jobs[name], snapshot.now))
     yield from _budgets(snapshot, decided, tally)
     for pool in snapshot.pools.values():
-        if not pool.uid:  # only its rentals are left
+        if not pool.uid:  # the pool's object is gone, and only its rentals are left
             continue
         findings = () if preflights is None else preflights.get(pool.id, ())
         yield ViewedObject(
@@ -306,8 +306,8 @@ def _viewed_job(
     """The viewed job. The view's texts depend on the job, its problems, and the option and kind of reason of its
     verdict.
 
-    The verdict's sentence and remaining time count as numbers. The cost changes while the job holds GPUs, its options
-    change while it wants to run, and a target may pass at any time.
+    The verdict's sentence and remaining time count as numbers. Three things change while these inputs stay equal: the
+    cost while the job holds GPUs, the options while the job wants to run, and whether a target has passed.
     """
     holds_gpus = job.allocation is not None or bool(job.replaced)
     words = None
@@ -346,8 +346,8 @@ def _job_view(
 
 
 def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[ViewedObject]:
-    """The viewed budgets. All of a view but the attribution is made here. The view's state and conditions are the
-    facts.
+    """The viewed budgets. This function makes all of a view but its attribution. The ``facts`` are the view's state and
+    conditions.
     """
     for budget in snapshot.budgets.values():
         view = budget_view(budget, snapshot, decided, tally)
@@ -438,7 +438,7 @@ def _profile_view(
 
 
 def _borne_out(profile: Profile, counts: bool, now: Instant) -> Condition:
-    """The condition on how much of the declared load counts in the plan of its budget."""
+    """The condition on which fraction of the declared load counts in the plan of the class's budget."""
     shown = partial(condition, ConditionType.DECLARED_LOAD_CONFIRMED, counts, now=now, generation=profile.generation)
     if counts:
         return shown("Counted", f"the declared {profile.arrivals_per_hour:g} jobs an hour count")

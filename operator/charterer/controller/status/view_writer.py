@@ -1,9 +1,10 @@
 """Write a view at once if a text changes, rarely if only numbers change, and never if nothing changes.
 
 A view is made anew only if something that it shows may have changed. A view is not a record, so the next write corrects
-a write that failed or came late. If many views are due, jobs that need a person and all other kinds come first. Other
-jobs without a state follow, then the texts of jobs that run or have run, then those of jobs that wait, and then
-numbers.
+a write that failed or came late.
+
+If many views are due, they are written in this order: jobs that need a person, together with all other kinds; other
+jobs without a state; texts of jobs that run or have run; texts of jobs that wait; numbers.
 """
 
 from __future__ import annotations
@@ -69,19 +70,19 @@ _NUMBERS = _DOLLARS | frozenset(
 )
 """Fields that change while nothing happens. Such a change is written after a pause, and only if it is large enough."""
 _NOTHING = ("0.00", 0)
-"""Dollars and percents of zero. A change from zero is written at once, so that a job that has begun does not look
-broken.
+"""Dollars and percents of zero. A change from zero is written at once. Otherwise a job that has begun would still show
+zero and look broken.
 """
 _COUNTS = frozenset({"gpusInUse", "interruptions", "launches", "nodes", "readyNodes"})
-"""Top-level fields of a status that change with each node. Such a change is written after a pause, to avoid one write a
-node.
+"""Top-level fields of a status that change with each node. Such a change is written after a pause. Otherwise each node
+would cause a write.
 """
 _DATES = frozenset({"asOf", "lastTransitionTime", "optionsAsOf"})
-"""Fields that alone are no reason to write if they change."""
+"""Fields whose change alone causes no write."""
 _LEAST_CHANGE = 0.01
-"""Smallest relative change of a number that is written, because a person sees it."""
+"""Smallest relative change of a number that is written. A person would not notice a smaller one."""
 _WRITES_AT_ONCE = 8
-"""Requests in flight, enough to use an API server well without a delay of the loop's own requests."""
+"""Most requests in flight. They use an API server well and do not delay the loop's own requests."""
 _WRITES_AT_A_TIME = 64
 """Writes after which the order of urgency is computed again. These writes take less than a second."""
 _BATCH = 100
@@ -91,7 +92,7 @@ _FIRST_RETRY_SECONDS = 1.0
 _LAST_RETRY_SECONDS = 30.0
 """Most seconds until a failed write is tried again."""
 _LAST_REFUSED_SECONDS = 300.0
-"""Most seconds after a write that was refused as invalid. It will be refused until the object changes."""
+"""Most seconds until a write that was refused as invalid is tried again. It is refused until the object changes."""
 _SOON_SECONDS = 1.0
 """Seconds until the next check of the view of a job whose GPUs have cost nothing yet."""
 _COUNTS_SECONDS = 5.0
@@ -115,11 +116,14 @@ class Urgency(IntEnum):
 class ViewedObject(NamedTuple):
     """An object whose view is shown, and the inputs of the view.
 
-    ``uid``: the view is for the object with this uid, and is never written to another one of the same name. None if the
-    view depends on the name alone. ``step_key``: the object's key in the loop, or None if the loop never changes it.
-    ``facts``: values on which all texts of the view depend. While they are equal, only its numbers can differ. With
-    None, the view is made in each turn. ``estimate``: the object that numbers and messages come from. ``drifts``:
-    whether numbers change with time even if ``estimate`` stays the same. ``make`` makes the view as of a snapshot.
+    ``uid``: the view is for the object with this uid, and is never written to another object of the same name. None if
+    the view depends on the name alone. ``step_key``: the object's key in the loop, or None if the loop never changes
+    it.
+
+    ``facts``: values on which all texts of the view depend. While they are equal, only numbers of the view can differ.
+    If ``facts`` is None, the view is made in each turn. ``estimate``: the object that numbers and messages come from.
+    ``drifts``: whether numbers change with time even if ``estimate`` stays the same. ``make`` makes the view as of a
+    snapshot.
     """
 
     kind: AnyKind
@@ -135,11 +139,11 @@ class ViewedObject(NamedTuple):
 
 @dataclass(slots=True)
 class _WrittenView:
-    """The view written of an object ``at`` a time of the clock, with its inputs. The view is not checked again until
-    ``check_at``.
+    """The view that was written of an object, with the view's inputs. ``at``: the time of the write by the clock. The
+    view is not checked again until ``check_at``.
 
-    ``status`` is JSON text. As objects, ten thousand of them would take ten times the memory and slow the garbage
-    collector.
+    ``status`` is JSON text. As Python objects, ten thousand statuses would take ten times the memory and slow the
+    garbage collector.
     """
 
     uid: str
@@ -151,14 +155,15 @@ class _WrittenView:
 
 
 class ViewWriter:
-    """Keeps the views of all objects written, except those of objects that have a mutation of the loop in flight.
+    """Writes the views of all objects, and keeps them current. An object that has a mutation of the loop in flight is
+    left out until the mutation ends.
 
-    An object without a state gets its first one even then, because a job with one step after another would show none
-    until it runs. If the step writes the same object, the API server refuses one of the two writes, which is then
-    repeated.
+    An object that has no state yet gets its first view even during a mutation. Otherwise a job that has one step after
+    another would show no state until it runs. If the step writes the same object, the API server refuses one of the two
+    writes, which is then repeated.
 
-    ``told`` is called after each write with the kind, the status before and the whole object as written. Use it only in
-    the running event loop's thread, whose clock it uses.
+    ``told`` is called after each write with the kind, the status before and the whole object as written. Use this class
+    only in the running event loop's thread, because it reads that loop's clock.
     """
 
     def __init__(
@@ -235,8 +240,8 @@ class ViewWriter:
         return False
 
     def _by_urgency(self) -> list[tuple[str, ObjectKey]]:
-        """Objects whose texts may have changed, in the order of the module's docstring. After those come objects whose
-        numbers are to be checked, the longest waiting first.
+        """Objects whose texts may have changed, in the order of the module's docstring. Objects whose numbers are to be
+        checked follow. Of these, the one that has waited longest is first.
         """
         bare: list[tuple[str, ObjectKey]] = []
         words: dict[Urgency, list[tuple[str, ObjectKey]]] = {urgency: [] for urgency in Urgency}
@@ -351,7 +356,7 @@ class ViewWriter:
         metadata = before["metadata"]
         status_path = shown.kind.resource.status(shown.key.name, shown.key.namespace or None)
         if shown.uid is not None and metadata["uid"] != shown.uid:
-            # Another object has taken the name, and is shown once it has been seen.
+            # Another object has taken the name. The view of that object is shown once the store has it.
             raise Conflict("PATCH", status_path, 0, "Conflict", "another object has taken the name")
         status = dump(_dated(view, decode.conditions(before.get("status") or {})))
         body = status_apply(shown.kind, shown.key, metadata["resourceVersion"], status)
@@ -371,7 +376,9 @@ class ViewWriter:
         return max(self._seldom, len(self._shown) / _NUMBERS_A_SECOND)
 
     def _next_look(self, status: Mapping[str, Any]) -> float:
-        """When, by the clock, numbers are checked again. The check is soon if GPUs have cost nothing yet."""
+        """The time of the clock at which numbers are checked again. If GPUs have cost nothing yet, the check is
+        soon.
+        """
         begins = status.get("gpus") and status.get("cost") in _NOTHING
         return self._clock() + (_SOON_SECONDS if begins else self._pause())
 
@@ -389,7 +396,7 @@ def _words(status: Mapping[str, Any]) -> Any:
 
 
 def _without_numbers(status: Any) -> Any:
-    """The status without dates and numbers. Each number is replaced by whether it is not zero."""
+    """The status without dates and numbers. Each number is replaced by whether it differs from zero."""
     if isinstance(status, Mapping):
         shown = {key: value for key, value in status.items() if key not in _DATES}
         return {

@@ -1,5 +1,6 @@
-"""Calls of AWS. Each runs in a thread with time-outs, is sent only once if it changes anything, and has its errors
-classified."""
+"""Calls of AWS. Each call runs in a thread, has a time-out, and its errors are classified. A call that changes anything
+is sent only once.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ from charterer.providers.threads import (
     time_in,
 )
 
-# The codes of AWS: what each means, how far it reaches, and where that is documented.
+# The codes of AWS: what each code means, how far a refusal with it reaches, and where the code is documented.
 #
 # Sources: [KA] karpenter-provider-aws ``pkg/errors``; [SP] SkyPilot's classification of capacity errors; [PC]
 # parallelcluster-node, pull requests 415 and 673; [D] the EC2 API reference's page of error codes; [UG] the EC2
@@ -188,7 +189,7 @@ _FAMILIES: Final[Mapping[str, Code]] = {
     "InvalidSubnet": _INVALID,  # D
     "InvalidSubnetID": _INVALID,  # D
 }
-"""Codes of which only the part before the dot matters, such as InvalidAMIID.NotFound and InvalidAMIID.Malformed."""
+"""Codes for which only the part before the dot matters, such as InvalidAMIID.NotFound and InvalidAMIID.Malformed."""
 
 _CLOCK: Final = frozenset({"RequestExpired", "SignatureDoesNotMatch", "InvalidSignatureException"})
 _KINDS: Final[OrderOfKinds] = (
@@ -201,12 +202,14 @@ _KINDS: Final[OrderOfKinds] = (
 
 
 def meaning_of(code: str) -> Code | None:
-    """The meaning of a code; None if it is not in the table."""
+    """The meaning of a code, or None if it is not in the table."""
     return CODES.get(code) or _FAMILIES.get(code.split(".")[0])
 
 
 def plain(message: str) -> str:
-    """An error's message without the encoded part, which only its owner can decode, cut to a maximum length."""
+    """An error's message, cut to a maximum length, without the encoded part, which only the account's owner can
+    decode.
+    """
     return message.split(" Encoded authorization failure message")[0][:LONGEST_MESSAGE]
 
 
@@ -228,9 +231,10 @@ def call_error(
 def refusal(
     pool: PoolId, errors: Sequence[LaunchError], region: str, sold: CapacityType, at: Instant, order: OrderToken
 ) -> Refusal:
-    """One refusal for all errors that AWS lists: unknown codes first, then wrong requests, then quotas, then capacity.
+    """One refusal for all errors that AWS lists. Unknown codes come first, then wrong requests, then quotas, then
+    capacity.
 
-    Stock-outs of several zones or types count for the whole pool.
+    If several zones or types are out of stock, the refusal is of the whole pool.
     """
 
     def reach(error: LaunchError, code: Code | None) -> tuple[Scope, str]:
@@ -240,7 +244,7 @@ def refusal(
 
 
 def _reach(pool: PoolId, error: LaunchError, known: Code | None, region: str, sold: CapacityType) -> tuple[Scope, str]:
-    """How far an error reaches, and the name of what it reaches, such as a zone."""
+    """How far an error reaches, and the name of the place that it reaches, such as a zone."""
     scope = Scope.POOL if known is None else known.scope
     if scope is Scope.ZONE and "placement group" in error.message.lower():
         scope = Scope.POOL
@@ -262,7 +266,7 @@ Answer = Mapping[str, Any]
 Params = dict[str, Any]
 
 _PRICE_LISTS: Final[Mapping[str, str]] = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
-"""For each partition, the region that has the price list."""
+"""For each partition of AWS, the region that serves the price list."""
 
 _NOTHING_SENT: Final = (sdk.EndpointConnectionError, sdk.ConnectTimeoutError, sdk.ProxyConnectionError, sdk.SSLError)
 _NO_CREDENTIALS: Final = (
@@ -278,10 +282,10 @@ _ANSWER_LOST: Final = (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteR
 
 
 class Sdk:
-    """The SDK's clients of one region and role. Each is made when it is first needed.
+    """The SDK's clients of one region and role. Each client is made when it is first needed.
 
     ``endpoint``: the address of all services, in tests. Endpoints that the environment configures are not used, because
-    they would see signed requests.
+    they would receive signed requests.
     """
 
     def __init__(self, region: str, role: str = "", endpoint: str | None = None) -> None:
@@ -306,7 +310,7 @@ class Sdk:
         return answer
 
     def similar_region(self) -> str:
-        """The warning about a region that this version of the SDK does not know; empty if it knows it."""
+        """A warning if this version of the SDK does not know the region. Empty if it knows the region."""
         known = _known_regions()
         if self._region in known:
             return ""
@@ -331,7 +335,9 @@ class Sdk:
         return self._session.client(service, region_name=region, config=self._config, endpoint_url=self._endpoint)
 
     def _open(self) -> Any:
-        """boto3's own session, with keys, profiles, SSO, chains of roles, IRSA and Pod Identity as boto3 finds them."""
+        """boto3's own session. boto3 finds keys, profiles, SSO, chains of roles, IRSA and Pod Identity by its usual
+        rules.
+        """
         session = boto3.Session()
         if not self._role:
             return session
@@ -368,7 +374,7 @@ class _RoleProvider:
         self._fetcher = fetcher
 
     def load(self) -> Any:
-        """The credentials, which are fetched when they are first used."""
+        """The credentials. They are fetched when they are first used."""
         return DeferredRefreshableCredentials(self._fetcher.fetch_credentials, self.METHOD)
 
 
@@ -382,7 +388,8 @@ class Calls:
     async def __call__(self, pool: PoolId, call: Call, params: Params) -> Answer:
         """The answer.
 
-        Reads are tried again; a mutation is sent once. ProviderError; for launches also LaunchRefused.
+        A read that fails is repeated, and a mutation is sent only once. Raises ProviderError, and for launches also
+        LaunchRefused.
         """
         return await self._threads.patiently(lambda: self._once(pool, call, params), mutation=call.mutation)
 
@@ -396,7 +403,9 @@ class Calls:
         return rows, asked
 
     async def dry_run(self, pool: PoolId, call: Call, params: Params) -> None:
-        """Check whether the call would be allowed, and raise its error if not. Nothing happens."""
+        """Check whether the call would be allowed. If it would not be, raises its error. The call itself has no
+        effect.
+        """
         try:
             await self._once(pool, call, params | {"DryRun": True})
         except UnknownCode as error:
@@ -404,7 +413,7 @@ class Calls:
                 raise
 
     def close(self) -> None:
-        """End the threads after their calls."""
+        """End the threads once their calls have ended."""
         self._threads.close()
 
     async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:
@@ -423,7 +432,7 @@ class Calls:
             raise self._without_answer(pool, call, error) from error
 
     def _without_answer(self, pool: PoolId, call: Call, error: Exception) -> ProviderError:
-        """The error for an exception of the SDK itself, without an answer of AWS."""
+        """The error for an exception of the SDK itself, for which there is no answer of AWS."""
         code, message = type(error).__name__.removesuffix("Error"), str(error)
         if isinstance(error, sdk.InvalidRegionError):
             return InvalidRequest(pool, call.full_name, code, f"spec.aws.region: {message}")
@@ -448,5 +457,5 @@ def time_of(answer: Answer) -> Instant:
 
 
 def _time_in(response: Answer) -> Instant:
-    """The cloud's time of an error; the earliest instant if it has none."""
+    """The cloud's time of an error, or the earliest instant if the error has none."""
     return time_in(response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))

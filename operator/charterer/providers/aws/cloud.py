@@ -55,7 +55,7 @@ from charterer.providers.threads import Sleep
 
 _log = logging.getLogger(__name__)
 
-# Warnings of interruption, and recommendations to rebalance, from an SQS queue that EventBridge fills.
+# Warnings of interruptions, and recommendations to rebalance. They come from an SQS queue that EventBridge fills.
 
 
 _MOST_BATCHES: Final = 20
@@ -66,18 +66,21 @@ _LEAD_SECONDS: Final[dict[str, float]] = {
     "EC2 Capacity Reservation Instance Interruption Warning": 120.0,
     "EC2 Interruptible Capacity Reservation Instance Interruption Warning": 120.0,
 }
-"""Seconds from the event to the end of the instance, by the event's detail-type. All other events, except those of the
-next constant, are deleted. Source: EC2 User Guide, spot-instance-termination-notices and monitor-interruptible-cr."""
+"""Seconds from the event to the end of the instance, by the event's detail-type. Events that are neither here nor in
+the next constant are deleted. Source: EC2 User Guide, spot-instance-termination-notices and
+monitor-interruptible-cr.
+"""
 _REBALANCE: Final = "EC2 Instance Rebalance Recommendation"
-"""The instance is at elevated risk. No time is given, and the interruption may never come.
-Source: EC2 User Guide, rebalance-recommendations."""
+"""The event that an instance is at elevated risk. The event has no time, and the interruption may never come. Source:
+EC2 User Guide, rebalance-recommendations.
+"""
 _RISK_SECONDS: Final = 3600.0
 """Seconds for which a recommendation counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """A warning as it was received. ``until``: when its time is over."""
+    """A warning as it was received. ``until``: when the warning no longer matters."""
 
     receipt: str
     notice: Notice
@@ -93,7 +96,7 @@ class Notices:
         self._known: dict[str, dict[str, _Message]] = {}
 
     async def receive(self, pool: PoolId, queue: str, now: Instant) -> None:
-        """Read what is on the queue, once for all pools that name it. ``pool``: the pool that errors name."""
+        """Read the messages of the queue, once for all pools that name it. ``pool``: the pool that errors name."""
         messages = self._known.setdefault(queue, {})
         over: list[str] = []
         for _ in range(_MOST_BATCHES):
@@ -123,12 +126,12 @@ class Notices:
     async def _delete(self, pool: PoolId, queue: str, receipt: str) -> None:
         try:
             await self._calls(pool, Call.DELETE_MESSAGE, {"QueueUrl": queue, "ReceiptHandle": receipt})
-        except ProviderError as error:  # it comes again and is deleted then
+        except ProviderError as error:  # the message comes again and is deleted then
             _log.warning("%s", error)
 
 
 def _read(receipt: str, body: str) -> _Message | None:
-    """The warning in a message; None if it is another event."""
+    """The warning in a message, or None if the message is another event."""
     try:
         event: Any = json.loads(body)
         kind = event["detail-type"]
@@ -146,7 +149,8 @@ def _read(receipt: str, body: str) -> _Message | None:
     return _Message(receipt, Notice(InstanceId(instance), until), until)
 
 
-# How many more virtual CPUs an account may run: its quota for a family of instance types, minus what runs.
+# How many more virtual CPUs an account may run: its quota for a family of instance types, minus the virtual CPUs that
+# run.
 
 
 _COUNTED_STATES: Final = ("pending", "running")
@@ -160,7 +164,9 @@ class Quotas:
         self._hardware = hardware
 
     async def finding(self, pool: Pool, types: Sequence[str], cluster: str) -> PreflightFinding:
-        """Whether all nodes of the pool would fit into the quota of their family, beside all others that run."""
+        """Whether all nodes of the pool fit into the quota of their family, in addition to all other instances that
+        run.
+        """
         counting = {quota for name in types for quota in QUOTAS if quota.counts(name, pool.capacity_type)}
         if len(counting) != 1:
             message = f"no quota is known for {', '.join(types)}, {pool.capacity_type.value}: look in Service Quotas"
@@ -190,22 +196,27 @@ class Quotas:
         return sum([await self._hardware.vcpus(pool, row["InstanceType"]) for row in rows]), own
 
 
-# Capacity Blocks end: from 30 minutes before the block's end date on, EC2 ends the instances that still run in it.
+# Capacity Blocks have an end. From 30 minutes before the block's end date on, EC2 ends the instances that still run in
+# the block.
 
 
 _BLOCK: Final = "capacity-block"
-"""The reservation's type, and the lifecycle of the instances in it."""
+"""The word for a Capacity Block, both in the reservation's type and in the lifecycle of the instances in it."""
 _ENDS_BEFORE_SECONDS: Final = 1800.0
-"""Source: EC2 User Guide, capacity-blocks-monitor: instances are ended from 30 minutes before the end date."""
+"""Seconds before the end date from which on instances are ended. Source: EC2 User Guide, capacity-blocks-monitor: 30
+minutes.
+"""
 _LEAVING_SECONDS: Final = 600.0
-"""Least seconds before that at which jobs leave the instances (``policy.nodes.rentals``)."""
+"""Least seconds before EC2 begins to end the instances at which jobs leave them (``policy.nodes.rentals``)."""
 _KNOWN_SECONDS: Final = 60.0
-"""Seconds for which an end is used before it is read again, since a block can be extended."""
+"""Seconds for which a known end is used before it is read again. It can change, because a block can be extended."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reservation:
-    """A reservation as it was read, at ``read`` by our clock and at ``asked`` by the cloud's. ``end``: see ``ends``."""
+    """A reservation as it was read. ``read``: when, by our clock. ``asked``: when, by the cloud's clock. ``end``: see
+    ``ends``.
+    """
 
     read: float
     asked: Instant
@@ -213,14 +224,14 @@ class _Reservation:
 
 
 def ends(row: Mapping[str, Any]) -> Instant | None:
-    """When EC2 begins to end the instances of a reservation; None if it is no Capacity Block."""
+    """When EC2 begins to end the instances of a reservation, or None if the reservation is no Capacity Block."""
     if row.get("ReservationType") != _BLOCK or row.get("EndDate") is None:
         return None
     return after(instant(row["EndDate"]), -_ENDS_BEFORE_SECONDS)
 
 
 class CapacityBlocks:
-    """The ends of Capacity Blocks. ``clock``: seconds that only increase."""
+    """The ends of Capacity Blocks. ``clock``: seconds of a clock that never goes back."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -228,7 +239,9 @@ class CapacityBlocks:
         self._known: dict[str, _Reservation] = {}
 
     async def ends_of(self, pool: PoolId, rows: Sequence[ListedInstance]) -> Mapping[InstanceId, Instant]:
-        """The ends of the pool's instances in blocks. An end that cannot be read is logged and left out."""
+        """The ends of the pool's instances in Capacity Blocks. If an end cannot be read, that is logged and the
+        instance is left out.
+        """
         found = {}
         for row in rows:
             if row.alive and row.lifecycle == _BLOCK and row.reservation:
@@ -238,7 +251,9 @@ class CapacityBlocks:
         return found
 
     async def refusals(self, pool: Pool, fleet: AwsFleet, ask: Ask) -> Reply | None:
-        """The refusal if a node would be usable for less time than it takes to start; None if EC2 may be asked."""
+        """The refusal if a node would be usable for less time than it takes to start. None if EC2 may be asked for the
+        node.
+        """
         reservation = fleet.capacity_reservation
         known = await self._reservation(pool.id, reservation) if reservation else None
         if known is None or known.end is None:
@@ -251,7 +266,7 @@ class CapacityBlocks:
         return Reply(refused={order.token: Refusal(*what, order.token) for order in ask.orders})
 
     async def _reservation(self, pool: PoolId, id: str) -> _Reservation | None:
-        """The reservation as last read; None if it could never be read."""
+        """The reservation as it was last read, or None if it could never be read."""
         known = self._known.get(id)
         if known is not None and self._clock() - known.read <= _KNOWN_SECONDS:
             return known
@@ -265,7 +280,7 @@ class CapacityBlocks:
         return self._known[id]
 
 
-# Preflight: finds what would fail, or cost money by surprise, before the first dollar is spent.
+# Preflight: checks that find failures and surprising costs before any money is spent.
 
 
 _CLASSES: Final = {CapacityType.ON_DEMAND: "on-demand", CapacityType.SPOT: "spot"}
@@ -273,7 +288,7 @@ _ABANDON: Final = "spec.aws.abandonAfterSeconds"
 
 
 class Preflight:
-    """Looks at everything that a pool needs. It changes nothing."""
+    """Checks everything that a pool needs. It changes nothing."""
 
     def __init__(self, calls: Calls, hardware: AwsHardware, groups: GroupLauncher, prices: Prices) -> None:
         self._calls = calls
@@ -283,7 +298,7 @@ class Preflight:
         self._quotas = Quotas(calls, hardware)
 
     async def findings(self, pool: Pool, cluster: str) -> Sequence[PreflightFinding]:
-        """One finding for each thing that was looked at. Without credentials there is only the finding about these."""
+        """One finding for each thing that was checked. If there are no credentials, the only finding is about them."""
         who = await checked("credentials", lambda: self._identity(pool))
         if not who.well:
             return [who]
@@ -347,7 +362,9 @@ class Preflight:
         return PreflightFinding("launch template", not wrong, f"{name}: {'; '.join(wrong)}" if wrong else name)
 
     async def _abandons(self, pool: Pool, name: str, version: str, seconds: int) -> PreflightFinding:
-        """Whether an instance can read that it was renewed, and is gone after it shuts itself down."""
+        """Whether an instance can read that it was renewed, and does not exist any more after it has shut itself
+        down.
+        """
         data = (await read_template(self._calls, pool, name, version))["LaunchTemplateData"]
         wrong = [f"launch template {name} {problem}" for problem in problems_with_ending_itself(data)]
         well = f"instances that nobody renews for {seconds} s can end themselves, where they run the script"
@@ -392,7 +409,9 @@ class Preflight:
         return PreflightFinding("right to make fleets", True, "EC2 would accept CreateFleet")
 
     async def _may_run(self, pool: Pool, fleet: AwsFleet, own: Tags) -> PreflightFinding:
-        """Whether the caller may launch, tag and pass the node's role, since a fleet launches with their rights."""
+        """Whether the caller has the rights to launch, to tag and to pass the node's role. A fleet launches with the
+        caller's rights.
+        """
         tags = [{"Key": key, "Value": value} for key, value in own.items()]
         params = {
             "LaunchTemplate": {"LaunchTemplateName": fleet.launch_template, "Version": fleet.version},
@@ -423,7 +442,7 @@ class Preflight:
         return PreflightFinding("capacity reservation", fits, f"{fleet.capacity_reservation}: {what}{advice}")
 
     async def _policies(self, pool: Pool, group: AwsGroup) -> PreflightFinding:
-        """The finding whether anything else may change the group's size."""
+        """The finding on whether anything other than Charterer may change the group's size."""
         params = {"AutoScalingGroupName": group.auto_scaling_group}
         policies, _ = await self._calls.pages(pool.id, Call.DESCRIBE_POLICIES, params, "ScalingPolicies")
         schedules, _ = await self._calls.pages(pool.id, Call.DESCRIBE_SCHEDULES, params, "ScheduledUpdateGroupActions")
@@ -447,8 +466,8 @@ class _Place:
     """Where a pool's nodes are launched.
 
     ``types``, ``zones``: instance types and zones.
-    ``group``: the group's ARN; empty for a fleet.
-    ``size``: the most nodes that the group may have; None for a fleet.
+    ``group``: the group's ARN, or empty for a fleet.
+    ``size``: the most nodes that the group may have, or None for a fleet.
     ``nodes``: what the group declares about its nodes.
     """
 
@@ -462,9 +481,9 @@ class _Place:
 class AwsCloud:
     """The Provider of one region and role.
 
-    ``cluster``: reads the uid of the namespace kube-system, which tags carry.
-    ``send``: sends a call; by default the SDK.
-    ``clock``: seconds that only increase.
+    ``cluster``: reads the uid of the namespace kube-system, which is in the tags.
+    ``send``: sends a call. By default it is the SDK.
+    ``clock``: seconds of a clock that never goes back.
     ``sleep``: waits between attempts.
     """
 
@@ -491,7 +510,9 @@ class AwsCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """One list of instances for all pools, and what each pool needs beside it. Raises if the list fails."""
+        """The surveys, from one list of instances for all pools and from further reads for each pool. Raises if the
+        list fails.
+        """
         if not pools:
             return {}
         first = pools[0].id
@@ -506,7 +527,9 @@ class AwsCloud:
     async def _without_our_tags(
         self, pools: Sequence[Pool], known: KnownMachines, rows: Sequence[ListedInstance]
     ) -> Sequence[ListedInstance]:
-        """Known instances that no tag finds any more, if EC2 still has them: they are billed like any other."""
+        """The known instances that no tag finds any more, if EC2 still has them. They are billed like any other
+        instance.
+        """
         listed = {row.id for row in rows if row.pool}
         lost = {machine: pool.id for pool in pools for machine in known.get(pool.id, ()) if machine not in listed}
         if not lost:
@@ -514,13 +537,15 @@ class AwsCloud:
         return [replace(row, pool=lost[row.id]) for row in await instances_named(self._calls, pools[0].id, list(lost))]
 
     async def quote(self, pool: Pool) -> Quote:
-        """The price of the dearest type and zone: the price list's, or the present spot price."""
+        """The price of the dearest type and zone. It is the price list's price, or for spot the present spot price."""
         with understood(pool.id, "quote", UnknownCode):
             place = await self._place(pool)
             return await self._prices.quote(pool, place.types, place.zones)
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Launch the instances that are missing. The same orders again make the same calls."""
+        """Launch the instances that are missing. If it is called again with the same orders, it sends the same
+        calls.
+        """
         cluster = await self._cluster(pool.id)
         with understood(pool.id, "ask", CloudOutcomeUnknown):
             match pool.cloud:
@@ -534,10 +559,10 @@ class AwsCloud:
                     raise _not_mine(pool)
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Do nothing: what was not launched at once is never launched."""
+        """Do nothing. An instance that was not launched at once is never launched."""
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """End the instance, if it belongs to this cluster and this pool."""
+        """End the instance if it belongs to this cluster and this pool."""
         cluster = await self._cluster(pool.id)
         try:
             answer = await self._calls(pool.id, Call.DESCRIBE_INSTANCES, {"InstanceIds": [instance]})
@@ -558,18 +583,18 @@ class AwsCloud:
             return
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Renew the instances of these pools that would end themselves, if it is time for it."""
+        """Renew the instances of these pools that would otherwise end themselves, if a renewal is due."""
         first = pools[0].id
         with understood(first, "renew", CloudOutcomeUnknown):
             if self._renewals.outdated:
                 try:
                     self._renewals.listed(*await instances_of(self._calls, first, await self._cluster(first)))
-                except ProviderError as error:  # what an older list shows is renewed all the same
+                except ProviderError as error:  # the instances of the older list are renewed all the same
                     _log.warning("%s", error)
             await self._renewals.renew(pools)
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """Find what would fail, or cost money by surprise, before the first dollar is spent."""
+        """Find failures and surprising costs before any money is spent."""
         with understood(pool.id, "preflight", UnknownCode):
             return await self._preflight.findings(pool, await self._cluster(pool.id))
 
@@ -639,7 +664,7 @@ class AwsCloud:
 
 
 def _queue_of(pool: Pool) -> str:
-    """The URL of the pool's queue; empty if it names none."""
+    """The URL of the pool's queue, or an empty text if it names none."""
     return pool.cloud.queue if isinstance(pool.cloud, AwsFleet | AwsGroup) else ""
 
 

@@ -1,5 +1,6 @@
-"""Nodes by EC2 CreateFleet of type instant. Its answer has ids or refusals, for all instances or none; a token makes a
-repeated call the same call."""
+"""Nodes by EC2 CreateFleet of type instant. The answer has ids or refusals, for all instances or for none. By a token,
+EC2 recognises a repeated call.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +36,10 @@ class FleetLauncher:
         self._calls = calls
 
     async def ask(self, pool: Pool, fleet: AwsFleet, ask: Ask, cluster: str) -> Reply:
-        """Launch orders: in one call if they are needed together, or else in one call each. ``cluster``: value of a
-        tag.
+        """Launch orders. Orders that are needed together are launched in one call. Otherwise each order has its own
+        call. ``cluster``: value of a tag.
 
-        Orders that do not fit into the tags of one instance are launched one by one too.
+        If the orders do not fit into the tags of one instance, they are launched one by one too.
         """
         tags = {CLUSTER_TAG: cluster, POOL_TAG: pool.id, **abandon_tags(fleet)}
         if ask.together and 1 < len(ask.orders) <= MOST_TOGETHER and not fleet.capacity_reservation:
@@ -55,7 +56,7 @@ class FleetLauncher:
     async def _together(self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order], own: Tags) -> Reply:
         """Launch all orders or none.
 
-        Orders that an earlier call launched, with whatever others, are not launched again.
+        An order that an earlier call launched, together with whatever other orders, is not launched again.
         """
         listed, _ = await instances_of(self._calls, pool.id, own[CLUSTER_TAG], pool.id)
         there, known = {row.order: row.id for row in listed if row.order is not None}, gangs_of(listed)
@@ -75,7 +76,7 @@ class FleetLauncher:
     async def _name(self, pool: Pool, id: InstanceId, order: Order) -> None:
         """Tag an instance with its own order.
 
-        Without these tags its order still follows from the tags of the whole gang.
+        Without these tags, the instance's order can still be derived from the tags of the whole gang.
         """
         tags = _pairs({ORDER_TAG: order.token, RENTAL_TAG: order.rental})
         try:
@@ -86,7 +87,7 @@ class FleetLauncher:
     async def _create(
         self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order], token: str, tags: Tags
     ) -> tuple[Sequence[InstanceId], Mapping[OrderToken, Refusal]]:
-        """The ids of all instances, or why there are none."""
+        """The ids of all instances. If there are none, the reason."""
         params = fleet_request(pool, fleet, len(orders), tags) | {"ClientToken": token}
         try:
             answer = await self._calls(pool.id, Call.CREATE_FLEET, params)

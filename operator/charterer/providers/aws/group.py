@@ -1,4 +1,4 @@
-"""Nodes in an Auto Scaling group by LaunchInstances. Its answer has ids or refusals; each call has one token."""
+"""Nodes in an Auto Scaling group by LaunchInstances. The answer has ids or refusals. Each call has one token."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from charterer.providers.errors import InvalidRequest, NotFoundInCloud, Provider
 from charterer.providers.provider import NodeTemplate
 from charterer.providers.threads import Sleep, in_waves
 
-# What the tags of an Auto Scaling group say about its nodes: the tags of the cluster autoscaler, and EKS's own.
+# What the tags of an Auto Scaling group say about its nodes. The tags are those of the cluster autoscaler and EKS's
+# own.
 #
 # https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler/cloudprovider/aws
 
 
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
 _NODE_GROUP: Final = "eks:nodegroup-name"
-"""The tag in which EKS names the managed node group of a group."""
+"""The tag in which EKS writes the name of the managed node group of a group."""
 _CAPACITY: Final[Mapping[str, str]] = {"OnDemand": "ON_DEMAND", "Spot": "SPOT"}
-"""What a managed node group sells, in the words of EKS."""
+"""How a managed node group's instances are sold, in the words of EKS."""
 
 
 def node_template(row: Mapping[str, Any], sells: str) -> NodeTemplate:
@@ -51,8 +52,8 @@ def _under(kind: str, tags: Mapping[str, str]) -> Mapping[str, str]:
 def _managed(tags: Mapping[str, str], row: Mapping[str, Any], sells: str) -> Mapping[str, str]:
     """The labels that EKS gives to nodes of its node groups (the page managed-node-groups of its user guide).
 
-    The capacity type follows from the group only if a policy names the purchase options, because a Capacity Block is
-    named in the launch template.
+    The group shows the capacity type only if its policy names the purchase options. A Capacity Block, for example, is
+    named only in the launch template.
     """
     if _NODE_GROUP not in tags:
         return {}
@@ -61,15 +62,17 @@ def _managed(tags: Mapping[str, str], row: Mapping[str, Any], sells: str) -> Map
     return {"eks.amazonaws.com/nodegroup": tags[_NODE_GROUP], **of_capacity}
 
 
-# Launch templates of EC2: how to read a version, and what in it would keep instances from launching or ending.
+# Launch templates of EC2: how to read a version, and which settings would keep instances from launching or ending.
 
 
 _READABLE: Final = re.compile(r"[0-9a-zA-Z\-_+=,.@:]{1,255}")
-"""Keys of tags that an instance may read about itself. With other keys it is not launched, as EC2's own error says."""
+"""The form of tag keys that an instance may read about itself. With another key EC2 does not launch the instance, as
+EC2's error says.
+"""
 
 
 async def read_template(calls: Calls, pool: Pool, name: str, version: str) -> Mapping[str, Any]:
-    """One version of a launch template, with its number and its data. NotFoundInCloud if there is none."""
+    """One version of a launch template, with its number and its data. Raises NotFoundInCloud if it does not exist."""
     answer = await calls(pool.id, Call.DESCRIBE_TEMPLATE, {"LaunchTemplateName": name, "Versions": [version]})
     [found] = answer["LaunchTemplateVersions"]
     row: Mapping[str, Any] = found
@@ -77,7 +80,7 @@ async def read_template(calls: Calls, pool: Pool, name: str, version: str) -> Ma
 
 
 def problems_with_tags(data: Mapping[str, Any]) -> Sequence[str]:
-    """Why EC2 would refuse an instance that shows its tags in its metadata."""
+    """Why EC2 would refuse to launch an instance whose metadata shows its tags."""
     if not _shows_tags(data):
         return []
     specified = [each for each in data.get("TagSpecifications", ()) if each.get("ResourceType") == "instance"]
@@ -89,7 +92,7 @@ def problems_with_tags(data: Mapping[str, Any]) -> Sequence[str]:
 
 
 def problems_with_ending_itself(data: Mapping[str, Any]) -> Sequence[str]:
-    """Why an instance could not see that nobody renews it, or would still exist after it shut itself down."""
+    """Why an instance could not see that nobody renews it, or would still exist after it has shut itself down."""
     wrong = []
     if data.get("InstanceInitiatedShutdownBehavior") != "terminate":
         behaviour = data.get("InstanceInitiatedShutdownBehavior", "stop")
@@ -119,9 +122,9 @@ _NO_MEMBER: Final = "No managed instance found"
 class GroupSettings:
     """A group as EC2 Auto Scaling describes it.
 
-    ``tags``: the tags that it gives to its instances.
-    ``size``: its maximum size.
-    ``nodes``: what it declares about its nodes.
+    ``tags``: the tags that the group gives to its instances.
+    ``size``: the group's maximum size.
+    ``nodes``: what the group declares about its nodes.
     ``row``: the whole answer.
     """
 
@@ -138,7 +141,7 @@ class GroupSettings:
 class GroupLauncher:
     """Launches the orders of pools with an Auto Scaling group.
 
-    ``clock``: seconds that only increase. ``sleep``: waits between attempts.
+    ``clock``: seconds of a clock that never goes back. ``sleep``: waits between attempts.
     """
 
     def __init__(self, calls: Calls, clock: Callable[[], float], sleep: Sleep) -> None:
@@ -147,10 +150,10 @@ class GroupLauncher:
         self._sleep = sleep
         self._settings: dict[str, tuple[float, GroupSettings]] = {}
         self._unanswered: dict[PoolId, dict[OrderToken, str]] = {}
-        """For each order, the zone from which no answer came: a machine may have been launched there."""
+        """For each order, the zone whose call got no answer. A machine may have been launched in that zone."""
 
     async def settings(self, pool: Pool, group: AwsGroup) -> GroupSettings:
-        """The group's settings. NotFoundInCloud if there is no such group."""
+        """The group's settings. Raises NotFoundInCloud if there is no such group."""
         known = self._settings.get(group.auto_scaling_group)
         if known is None or self._clock() - known[0] > _SETTINGS_SECONDS:
             known = self._clock(), await self._read(pool, group)
@@ -158,9 +161,9 @@ class GroupLauncher:
         return known[1]
 
     async def ask(self, pool: Pool, group: AwsGroup, ask: Ask, cluster: str) -> Reply:
-        """Make one call for each order, in one zone after the other until one has room.
+        """Make one call for each order, in one zone after the other, until a zone has room.
 
-        InvalidRequest if the group would end or add nodes by itself, or if no survey could find its nodes.
+        Raises InvalidRequest if the group would end or add nodes by itself, or if no survey could find its nodes.
         """
         settings = await self.settings(pool, group)
         if wrong := problems_of(pool, settings, cluster):
@@ -171,10 +174,10 @@ class GroupLauncher:
         return await in_waves(ask.orders, lambda order: self._one(pool, group, settings, order))
 
     async def _one(self, pool: Pool, group: AwsGroup, settings: GroupSettings, order: Order) -> InstanceId | Refusal:
-        """The instance, or why there is none in any zone.
+        """The instance. If no zone has room, the refusal.
 
-        A zone from which no answer came is asked first: there the same call returns what it launched, whereas in
-        another zone it would launch a second machine.
+        If a zone's call got no answer, that zone is asked first. There the same call returns the instance that it
+        launched before. A call in another zone would launch a second instance.
         """
         errors: list[LaunchError] = []
         unanswered = self._unanswered[pool.id]
@@ -206,7 +209,9 @@ class GroupLauncher:
         return refusal(pool.id, errors, group.region, pool.capacity_type, at, order.token)
 
     async def _name(self, pool: Pool, id: InstanceId, order: Order) -> None:
-        """Tag an instance with its order, which may be repeated. EC2 may know the instance only seconds later."""
+        """Tag an instance with its order. The call may be repeated, because EC2 may know the instance only seconds
+        later.
+        """
         tags = [{"Key": ORDER_TAG, "Value": order.token}, {"Key": RENTAL_TAG, "Value": order.rental}]
         for pause in _UNKNOWN_PAUSES:
             try:
@@ -267,7 +272,7 @@ class GroupLauncher:
 
 
 def template_of(pool: Pool, row: dict[str, Any]) -> tuple[str, str]:
-    """Name and version of a group's launch template. InvalidRequest if it has none."""
+    """Name and version of a group's launch template. Raises InvalidRequest if the group has none."""
     template = row.get("LaunchTemplate") or _template(row).get("LaunchTemplateSpecification")
     if not template:
         message = "spec.aws.autoScalingGroup: the group has no launch template: give it one"
@@ -276,7 +281,9 @@ def template_of(pool: Pool, row: dict[str, Any]) -> tuple[str, str]:
 
 
 def problems_of(pool: Pool, settings: GroupSettings, cluster: str) -> Sequence[str]:
-    """Settings of the group that would add or end nodes by themselves, hide nodes, or sell the wrong kind of node."""
+    """Settings of the group by which it would add or end nodes by itself, hide nodes, or sell the wrong kind of
+    node.
+    """
     row, name = settings.row, settings.row["AutoScalingGroupName"]
     wrong = []
     abandon = abandon_tags(pool.cloud) if isinstance(pool.cloud, AwsGroup) else {}

@@ -20,8 +20,9 @@ class Gpus:
 
     ``count``: number of whole GPUs.
     ``name``, ``memory``: EC2's name of a GPU, and its MiB.
-    ``part``: the part of a GPU that an instance has, such as 0.25; 0 if it has whole GPUs or none.
-    ``told_otherwise``: a sentence if EC2 lists another number than Charterer's table, which is used; else empty.
+    ``part``: the part of a GPU that an instance has, such as 0.25. It is 0 if the instance has whole GPUs or none.
+    ``told_otherwise``: a sentence if EC2 lists another number of GPUs than Charterer's table. The table's number is
+    used. Otherwise empty.
     """
 
     count: int
@@ -46,7 +47,7 @@ class InstanceType:
 
 
 class AwsHardware:
-    """Reads instance types and subnets. Each is read once, because its facts never change."""
+    """Reads instance types and subnets. Each is read only once, because these facts never change."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -62,7 +63,7 @@ class AwsHardware:
         said: str,
         nodes: NodeTemplate = NO_TEMPLATE,
     ) -> Offering:
-        """One node of the pool. InvalidRequest if its types have no GPUs, or unequal ones.
+        """One node of the pool. Raises InvalidRequest if the pool's types have no GPUs, or if their GPUs differ.
 
         ``said``: the GPU type in the pool's spec. ``nodes``: what the group declares about its nodes.
         """
@@ -92,7 +93,9 @@ class AwsHardware:
         return (await self._type(pool, name)).classes
 
     async def told_otherwise(self, pool: Pool, names: Sequence[str]) -> str:
-        """Sentences on instance types for which EC2 lists another number of GPUs than Charterer's table; else empty."""
+        """Sentences on instance types for which EC2 lists another number of GPUs than Charterer's table. Empty if there
+        are none.
+        """
         return "; ".join(filter(None, [(await self._type(pool, name)).gpus.told_otherwise for name in names]))
 
     async def vcpus(self, pool: Pool, name: str) -> int:
@@ -100,7 +103,7 @@ class AwsHardware:
         return (await self._type(pool, name)).vcpus
 
     async def zones(self, pool: Pool, subnets: Sequence[str]) -> Sequence[str]:
-        """The zone of each subnet. InvalidRequest if a subnet does not exist."""
+        """The zone of each subnet. Raises InvalidRequest if a subnet does not exist."""
         if any(subnet not in self._zones for subnet in subnets):
             rows, _ = await self._calls.pages(pool.id, Call.DESCRIBE_SUBNETS, {"SubnetIds": list(subnets)}, "Subnets")
             self._zones |= {row["SubnetId"]: row["AvailabilityZone"] for row in rows}

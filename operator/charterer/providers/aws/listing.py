@@ -15,13 +15,15 @@ from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.permissions import CLUSTER_TAG, GANG_TAG, ORDER_TAG, POOL_TAG, Call
 
 LAG_SECONDS: Final = 60.0
-"""Seconds by which lists may be late. DescribeInstances shows a new instance within seconds; no bound is documented."""
+"""Seconds by which lists may be late. DescribeInstances shows a new instance within seconds, but AWS documents no
+bound.
+"""
 LISTED_SECONDS: Final = 3600.0
 BILLING_MINIMUM: Final = 60
-"""Seconds. Linux instances are billed by the second, for a minute at least."""
+"""Least seconds that are billed. Linux instances are billed by the second, and for at least a minute."""
 _PAGE: Final = 1000
 _VALUES: Final = 200
-"""Most values of a filter."""
+"""Most values in one filter of a call."""
 _TOKENS_IN_A_TAG: Final = 7
 _MOST_GANG_TAGS: Final = 40
 MOST_TOGETHER: Final = _TOKENS_IN_A_TAG * _MOST_GANG_TAGS
@@ -29,7 +31,7 @@ MOST_TOGETHER: Final = _TOKENS_IN_A_TAG * _MOST_GANG_TAGS
 _STATES: Final[Mapping[str, InstanceState]] = {
     "pending": InstanceState.PENDING,
     "running": InstanceState.RUNNING,
-    "stopping": InstanceState.RUNNING,  # somebody's work by hand: it can be started again, and is to be ended
+    "stopping": InstanceState.RUNNING,  # a person has stopped it by hand; it can be started again, so Charterer ends it
     "stopped": InstanceState.RUNNING,
     "shutting-down": InstanceState.STOPPING,
     "terminated": InstanceState.ENDED,
@@ -41,9 +43,9 @@ _ENDED_AT: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)
 class ListedInstance:
     """An instance of EC2's list.
 
-    ``lifecycle``: spot, capacity-block and so on; empty for on demand.
-    ``reservation``: the id of the reservation in which it is; empty if in none.
-    ``order``: the order for which it was launched; None if that is not known, or not yet.
+    ``lifecycle``: spot, capacity-block and so on, or empty for on demand.
+    ``reservation``: the id of the reservation in which the instance is, or empty if it is in none.
+    ``order``: the order for which the instance was launched. None if the order is not known, or not yet.
     """
 
     id: InstanceId
@@ -60,7 +62,7 @@ class ListedInstance:
 
     @property
     def spot(self) -> bool:
-        """Whether it is billed at spot prices."""
+        """Whether the instance is billed at spot prices."""
         return self.lifecycle == "spot"
 
     @property
@@ -69,7 +71,7 @@ class ListedInstance:
         return self.state in (InstanceState.PENDING, InstanceState.RUNNING)
 
     def to_domain(self, segments: Sequence[PriceSegment], ends: Instant | None) -> Instance:
-        """The instance with these prices. ``ends``: when EC2 ends it, if that is known."""
+        """The instance with these prices. ``ends``: when EC2 ends the instance, if that is known."""
         return Instance(
             id=self.id,
             state=self.state,
@@ -134,11 +136,11 @@ def _listed(row: Mapping[str, Any]) -> ListedInstance:
 
 
 def recognised(rows: Sequence[ListedInstance], asked: Instant) -> Sequence[ListedInstance]:
-    """The rows whose order is known, or will never be known.
+    """The rows whose order is known, and the rows whose order will never be known.
 
-    Instances that were launched together carry the orders of all of them until each has its own tags. Once all are
-    listed, the order of their ids decides which instance has which order. Before that they are left out: a list may be
-    late, but may not name a wrong order.
+    Instances that were launched together have tags with the orders of all of them, until each has its own tags. Once
+    all of them are listed, their ids are sorted, and so each gets one of the orders. Until then they are left out,
+    because a list may be late, but may not name a wrong order.
     """
     gangs: dict[tuple[OrderToken, ...], list[ListedInstance]] = {}
     for row in rows:
@@ -173,7 +175,7 @@ def _gang(tags: Mapping[str, str]) -> tuple[OrderToken, ...]:
 
 
 def gang_tags(tokens: Sequence[OrderToken]) -> dict[str, str]:
-    """The tags that name the orders of instances launched together, which are at most ``MOST_TOGETHER``."""
+    """The tags that name the orders of instances launched together. There are at most ``MOST_TOGETHER`` such orders."""
     ordered = sorted(tokens)
     parts = [ordered[i : i + _TOKENS_IN_A_TAG] for i in range(0, len(ordered), _TOKENS_IN_A_TAG)]
     return {f"{GANG_TAG}{number:02d}": " ".join(part) for number, part in enumerate(parts)}

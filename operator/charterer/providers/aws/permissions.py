@@ -14,10 +14,11 @@ RENTAL_TAG: Final = "charterer.dev:rental"
 ORDER_TAG: Final = "charterer.dev:order"
 GANG_TAG: Final = "charterer.dev:orders."
 ABANDON_TAG: Final = "charterer.dev:abandon-after"
-"""Tag: seconds without renewal after which an instance ends itself, or ``never``."""
+"""Tag with the seconds without renewal after which an instance ends itself, or with ``never``."""
 RENEWED_TAG: Final = "charterer.dev:renewed"
-"""Tag: when the operator last renewed an instance. The keys have no slash, because EC2 shows no instance tags with one
-(docs: work-with-tags-in-IMDS)."""
+"""Tag with the time at which the operator last renewed an instance. The keys have no slash, because EC2 shows an
+instance no tags whose keys have one (docs: work-with-tags-in-IMDS).
+"""
 
 _OWN = {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": "CLUSTER"}}
 _TAGGED = {"StringEquals": {f"aws:RequestTag/{CLUSTER_TAG}": "CLUSTER"}}
@@ -43,7 +44,7 @@ class For(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IamRight:
-    """An IAM action on resources, under a condition. Words in capitals are to be filled in."""
+    """An IAM action on resources, under a condition. A person has to fill in the words in capitals."""
 
     action: str
     resources: tuple[str, ...] = ("*",)
@@ -123,14 +124,16 @@ RIGHTS: Final[Mapping[Call, tuple[For, tuple[IamRight, ...]]]] = {
     Call.RECEIVE: (For.QUEUE, (IamRight("sqs:ReceiveMessage", (_QUEUE,)),)),
     Call.DELETE_MESSAGE: (For.QUEUE, (IamRight("sqs:DeleteMessage", (_QUEUE,)),)),
     Call.QUOTA: (For.ALL, (IamRight("servicequotas:GetServiceQuota"),)),
-    Call.IDENTITY: (For.ALL, ()),  # it needs no right
+    Call.IDENTITY: (For.ALL, ()),  # this call needs no right
     Call.ASSUME_ROLE: (For.ROLE, (IamRight("sts:AssumeRole", ("ROLE_ARN",)),)),
 }
-"""The rights that each call needs, and for which pools. A call that is not here cannot be made."""
+"""The rights that each call needs, and the kinds of pools for which it needs them. A call that is not here cannot be
+made.
+"""
 
 
 def policy(kinds: Iterable[For]) -> str:
-    """The least IAM policy for those kinds of pool, as JSON. Words in capitals are to be filled in."""
+    """The smallest IAM policy for those kinds of pool, as JSON. A person has to fill in the words in capitals."""
     wanted = frozenset(kinds)
     rights = dict.fromkeys(
         (right.action, right.resources, json.dumps(right.condition, sort_keys=True))

@@ -19,7 +19,9 @@ from charterer.providers.errors import InvalidRequest, ProviderError
 _LIST_SECONDS: Final = 6 * 3600.0
 """Seconds for which a list price is used before it is read again."""
 _SPOT_SECONDS: Final = 300.0
-"""Seconds for which spot prices are used before newer ones are read. For an ended instance they are read anew."""
+"""Seconds for which spot prices are used before newer prices are read. For an instance that has ended, prices are
+always read again.
+"""
 _PRODUCT: Final = "Linux/UNIX"
 _PLAIN: Final[Mapping[str, str]] = {
     "operatingSystem": "Linux",
@@ -28,8 +30,9 @@ _PLAIN: Final[Mapping[str, str]] = {
     "capacitystatus": "Used",
     "marketoption": "OnDemand",
 }
-"""Filters that select the plain price of a type from the many in the price list. Types that are also sold in Capacity
-Blocks have a second price for those. Source: karpenter-provider-aws, pkg/providers/pricing."""
+"""Filters that select the plain price of a type from the many prices in the price list. Types that are also sold in
+Capacity Blocks have a second price for them. Source: karpenter-provider-aws, pkg/providers/pricing.
+"""
 
 _LONG_AGO: Final = Instant(0)
 
@@ -38,10 +41,10 @@ Place = tuple[str, str]
 
 
 class _SpotRead(NamedTuple):
-    """The last reading of a type's spot prices, at ``read`` by our clock and at ``at`` by the cloud's.
+    """The last reading of a type's spot prices. ``read``: when, by our clock. ``at``: when, by the cloud's clock.
 
-    ``since``: the instant from which on its prices are known in every zone. The oldest price known does not show that,
-    because it may be of one zone only.
+    ``since``: the instant from which on the type's prices are known in every zone. The oldest known price does not show
+    this instant, because it may be of one zone only.
     """
 
     read: float
@@ -50,7 +53,7 @@ class _SpotRead(NamedTuple):
 
 
 class Prices:
-    """Prices of one region. ``clock``: seconds that only increase."""
+    """Prices of one region. ``clock``: seconds of a clock that never goes back."""
 
     def __init__(self, calls: Calls, region: str, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -61,7 +64,7 @@ class Prices:
         self._spot_read: dict[str, _SpotRead] = {}
 
     async def quote(self, pool: Pool, types: Sequence[str], zones: Sequence[str]) -> Quote:
-        """The price of a node: that of the dearest type and zone, because the cloud chooses.
+        """The price of a node. It is that of the dearest type and zone, because the cloud chooses type and zone.
 
         The worst spot price is the on-demand price.
         """
@@ -82,7 +85,9 @@ class Prices:
     async def segments(
         self, pool: Pool, types: Sequence[str], rows: Sequence[ListedInstance]
     ) -> Mapping[str, Sequence[PriceSegment]]:
-        """The prices of each instance that has its own: a spot instance by its zone, or one of several types."""
+        """The prices of each instance that does not simply have the pool's price: spot instances by their zone, and
+        instances of pools with several types.
+        """
         if spot := [row for row in rows if row.spot]:
             newest = max((row.ended for row in spot if row.ended is not None), default=_LONG_AGO)
             await self._read_spot(pool, types, min(row.launched for row in spot), newest)
@@ -96,7 +101,7 @@ class Prices:
         return found
 
     async def _list_price(self, pool: Pool, name: str) -> tuple[Price, Instant]:
-        """The on-demand price of a type and when it was read; ``spec.price.hourly`` if no price is listed."""
+        """The on-demand price of a type and when it was read. If the list has no price, ``spec.price.hourly``."""
         known = self._listed.get(name)
         if known is not None and self._clock() - known[0] < _LIST_SECONDS:
             return known[1], known[2]
@@ -104,7 +109,7 @@ class Prices:
         filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in want.items()]
         try:
             answer = await self._calls(pool.id, Call.LIST_PRICES, {"ServiceCode": "AmazonEC2", "Filters": filters})
-        except ProviderError:  # such as in a partition without a price list
+        except ProviderError:  # for example in a partition without a price list
             if pool.price_override is None:
                 raise
             return pool.price_override, instant(datetime.now(UTC))
@@ -121,13 +126,13 @@ class Prices:
     async def _read_spot(self, pool: Pool, types: Sequence[str], since: Instant, until: Instant = _LONG_AGO) -> Instant:
         """Read the new spot prices of the types, from ``since`` on. Returns when they were read.
 
-        They are read again if what is known ends before ``until``.
+        If the known prices end before ``until``, they are read again.
         """
         reads = [self._spot_read[name] for name in types if name in self._spot_read]
         known = len(reads) == len(types) and all(each.since <= since for each in reads)
         if known and all(self._clock() - each.read < _SPOT_SECONDS and each.at >= until for each in reads):
             return min(each.at for each in reads)
-        since = min([since, *(each.since for each in reads)])  # what is known for longer stays known
+        since = min([since, *(each.since for each in reads)])  # prices that are known for longer stay known
         begin = min(each.at for each in reads) if known else after(since, -1.0)
         params = {
             "InstanceTypes": list(types),
@@ -155,7 +160,7 @@ def _histories(rows: Sequence[Mapping[str, Any]]) -> Mapping[Place, list[PriceSe
 
 
 def _between(history: Sequence[PriceSegment], launched: Instant, ended: Instant | None) -> Sequence[PriceSegment]:
-    """The prices from the launch to the end. The first one begins with the launch."""
+    """The prices from the launch to the end. The first price begins at the launch."""
     at_launch = [segment for segment in history if segment.since <= launched][-1:]
     later = [s for s in history if s.since > launched and (ended is None or s.since < ended)]
     first = [PriceSegment(launched, segment.price) for segment in at_launch or later[:1]]

@@ -1,4 +1,6 @@
-"""The heartbeat of instances that end themselves if nobody renews them: two tags, which a script in each reads."""
+"""The heartbeat of instances that end themselves if nobody renews them. It is two tags, which a script in each instance
+reads.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,15 @@ NEVER: Final = "never"
 _PARTS: Final = 4
 """Number of times that an instance is renewed within the time after which it ends itself."""
 _FRESH_SECONDS: Final = 300.0
-"""Seconds up to which a list is used. Surveys make newer lists while there are pools to survey."""
+"""Seconds for which a list is used. While there are pools to survey, surveys make newer lists."""
 _AT_ONCE: Final = 500
-"""Most instances of one call. CreateTags takes 1000."""
+"""Most instances of one call. CreateTags accepts 1000."""
 
 
 def abandon_tags(cloud: AwsFleet | AwsGroup) -> Mapping[str, str]:
     """The tags that an instance needs from its launch on.
 
-    They are the same for the same order, as its token demands.
+    For the same order they are the same, because the token of a repeated call demands the same content.
     """
     return {} if cloud.abandon_seconds is None else {ABANDON_TAG: str(cloud.abandon_seconds)}
 
@@ -38,7 +40,7 @@ def abandon_tags(cloud: AwsFleet | AwsGroup) -> Mapping[str, str]:
 class InstanceRenewals:
     """Renews the instances of the last list.
 
-    ``clock``: seconds that only increase; it is used while no list can be read.
+    ``clock``: seconds of a clock that never goes back. It is used while no list can be read.
     """
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
@@ -49,7 +51,7 @@ class InstanceRenewals:
         self._since: float | None = None
 
     def listed(self, rows: Sequence[ListedInstance], asked: Instant) -> None:
-        """Take in the list of all instances of this cluster at the cloud's time ``asked``."""
+        """Receive the list of all instances of this cluster at the cloud's time ``asked``."""
         self._rows, self._asked, self._since = rows, asked, self._clock()
 
     @property
@@ -61,8 +63,8 @@ class InstanceRenewals:
         """Renew the instances of these pools if one of them is due. Instances with the same limit are renewed in one
         call.
 
-        An instance's own tags say whether it ends itself. If the pool says otherwise, the tags are corrected. Raises
-        the last error after everything has been tried.
+        An instance's own tags say whether it ends itself. If the pool says something else, the tags are corrected. The
+        last error is raised after everything has been tried.
         """
         if self._since is None:
             return
@@ -82,7 +84,9 @@ class InstanceRenewals:
             raise failed
 
     async def _tag(self, rows: Sequence[ListedInstance], tags: Mapping[str, str]) -> ProviderError | None:
-        """Tag all in one call. If EC2 refuses one of them, tag each by itself, so that one does not end the others."""
+        """Tag all instances in one call. If EC2 refuses one of them, tag each by itself, so that the refused instance
+        does not make the others end.
+        """
         try:
             await self._create(rows, tags)
         except (NotFoundInCloud, InvalidRequest) as error:
@@ -109,7 +113,7 @@ def _due(row: ListedInstance, seconds: int | None, now: Instant) -> bool:
 
 
 def _renewed(row: ListedInstance) -> Instant:
-    """When an instance was last renewed. Its launch counts as a renewal, also if the tag cannot be read."""
+    """When an instance was last renewed. If it was never renewed, or if the tag cannot be read, its launch counts."""
     try:
         return parse_instant(row.tags[RENEWED_TAG])
     except (KeyError, ValueError):

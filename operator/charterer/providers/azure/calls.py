@@ -1,5 +1,6 @@
-"""Calls of Azure. Each runs in a thread with time-outs, is sent only once if it changes anything, and has its errors
-classified."""
+"""Calls of Azure. Each call runs in a thread, has a time-out, and its errors are classified. A call that changes
+anything is sent only once.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ from charterer.providers.threads import (
     time_in,
 )
 
-# The codes of Azure: what each means, how far it reaches, and where that is documented.
+# The codes of Azure: what each code means, how far a refusal with it reaches, and where the code is documented.
 #
 # Sources: [KZ] karpenter-provider-azure ``pkg/providers/instance`` and azure-sdk-for-go-extensions ``pkg/errors``;
 # [CA] cluster-autoscaler ``cloudprovider/azure`` and its issues; [D] Microsoft's pages on errors of Azure Resource
@@ -52,7 +53,7 @@ from charterer.providers.threads import (
 logger = logging.getLogger(__name__)
 
 THROTTLED_SECONDS: Final = 60.0
-"""Seconds to wait if Azure does not say how long: its request limits are refilled every minute."""
+"""Seconds to wait if Azure does not say how long. Azure renews its request limits every minute."""
 
 _REGION = Code(CodeMeaning.CAPACITY, Scope.REGION)
 _ZONE = Code(CodeMeaning.CAPACITY, Scope.ZONE)
@@ -87,7 +88,7 @@ CODES: Final[Mapping[str, Code]] = {
     "VMExtensionHandlerNonTransientError": _LATE,  # D
     "VMStartTimedOut": _LATE,  # D
     "NetworkingInternalOperationError": _LATE,  # CA#5767
-    "ProvisioningFailed": _LATE,  # of this adapter, where Azure tells no code
+    "ProvisioningFailed": _LATE,  # this adapter's own code, if Azure names none
     "TooManyRequests": _THROTTLED,  # D
     "SubscriptionRequestsThrottled": _THROTTLED,  # D
     "OperationThrottled": _THROTTLED,  # D
@@ -115,7 +116,7 @@ CODES: Final[Mapping[str, Code]] = {
     "InvalidApiVersionParameter": _INVALID,  # D
     "PropertyChangeNotAllowed": _INVALID,  # D
     "BadRequest": _INVALID,  # D
-    "PreconditionFailed": _BUSY,  # D: another version of the set than was read
+    "PreconditionFailed": _BUSY,  # the set has another version than the one that was read
     "Conflict": _BUSY,  # CA
     "ConflictingConcurrentWriteNotAllowed": _BUSY,  # D
     "AnotherOperationInProgress": _BUSY,  # D
@@ -134,7 +135,7 @@ CODES: Final[Mapping[str, Code]] = {
     "ServerBusy": _SERVER,  # D
     "GatewayTimeout": _SERVER,  # D
 }
-"""The meaning of each code, except for OperationNotAllowed, whose text says what it means."""
+"""The meaning of each code. OperationNotAllowed is not here, because only its text says what it means."""
 
 _QUOTA_TEXTS: Final[Sequence[tuple[str, Scope]]] = (
     ("LowPriorityCores", Scope.CAPACITY_TYPE),
@@ -143,10 +144,10 @@ _QUOTA_TEXTS: Final[Sequence[tuple[str, Scope]]] = (
     ("Cores quota", Scope.FAMILY),
     ("Submit a request for Quota increase", Scope.FAMILY),
 )
-"""Texts of OperationNotAllowed that mean a quota, with the quota's scope. Source: KZ."""
+"""Texts of OperationNotAllowed that mean a quota, each with the quota's scope. Source: KZ."""
 _BUSY_TEXTS: Final = ("is in progress", "marked for deletion")
 _ORIGINAL: Final = re.compile(r'Code="(\w+)" Message="([^"]*)')
-"""The pattern in which AKS repeats the scale set's error within its own. Source: jenkins-infra/helpdesk#4337."""
+"""The pattern by which AKS repeats the scale set's error within its own error. Source: jenkins-infra/helpdesk#4337."""
 _LAUNCH_KINDS: Final[Mapping[CodeMeaning, RefusalKind]] = {
     CodeMeaning.CAPACITY: RefusalKind.STOCK_OUT,
     CodeMeaning.QUOTA: RefusalKind.QUOTA_EXCEEDED,
@@ -156,7 +157,7 @@ _LAUNCH_KINDS: Final[Mapping[CodeMeaning, RefusalKind]] = {
 
 
 def meaning_of(code: str, message: str) -> Code | None:
-    """The meaning of a code; None if it is not in the table."""
+    """The meaning of a code, or None if it is not in the table."""
     if code != "OperationNotAllowed":
         return CODES.get(code)
     for text, scope in _QUOTA_TEXTS:
@@ -177,7 +178,7 @@ def call_error(
 ) -> ProviderError:
     """The error for the code with which Azure answered a whole call.
 
-    ``at``: the cloud's time of the answer. ``retry_after``: seconds that Azure asks to wait.
+    ``at``: the cloud's time of the answer. ``retry_after``: seconds that Azure says to wait.
     """
     code, message = told.code, told.message[:LONGEST_MESSAGE]
     known = meaning_of(code, message)
@@ -190,7 +191,7 @@ def call_error(
 
 
 def launch_error(error: Mapping[str, Any]) -> LaunchError:
-    """The error of a failed operation: the most specific one among it and its details."""
+    """The error of a failed operation. Of the error and its details, the most specific one is returned."""
     code, message = str(error.get("code", "")), str(error.get("message", ""))
     if (original := _ORIGINAL.search(message)) is not None:
         return LaunchError(original[1], original[2])
@@ -205,14 +206,18 @@ def launch_error(error: Mapping[str, Any]) -> LaunchError:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a VM for refusals: its size, how it is sold, and the pool's cloud with location and subscription."""
+    """The place of a VM, as refusals name it: its size, how it is sold, and the pool's cloud with location and
+    subscription.
+    """
 
     size: str
     sold: CapacityType
     cloud: Cloud
 
     def within(self, scope: Scope, zone: str) -> str:
-        """The name of the place that a refusal of that scope concerns; empty if it concerns no other pool."""
+        """The name of the place that a refusal of that scope concerns, or an empty text if the refusal concerns no
+        other pool.
+        """
         if not isinstance(self.cloud, AzureScaleSet | AzureNodePool) or (scope is Scope.ZONE and not zone):
             return ""
         return of_azure(self.size, self.sold, zone, self.cloud.location, self.cloud.subscription).within(scope)
@@ -244,7 +249,9 @@ _NOTHING_SENT: Final = (http.NewConnectionError, http.ConnectTimeoutError, ssl.S
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer: its body in the names of the API (for a list: all rows), and the headers of its first page."""
+    """An answer. Its body has the names of the API, and for a list all rows. Its headers are those of the first
+    page.
+    """
 
     body: Any
     headers: Mapping[str, str]
@@ -257,7 +264,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The addresses of the APIs. ``certificate``: the file of the certificate to trust, in tests."""
+    """The addresses of the APIs. ``certificate``: in tests, the file of the certificate to trust."""
 
     arm: str = ARM
     prices: str = PRICES
@@ -265,9 +272,10 @@ class Address:
 
 
 class Sdk:
-    """The SDK's clients of one subscription and identity. Each is made when it is first needed.
+    """The SDK's clients of one subscription and identity. Each client is made when it is first needed.
 
-    ``credential``: None for the SDK's own credentials: Workload Identity, a managed identity, or those of az login.
+    ``credential``: None for the SDK's own credentials, which are Workload Identity, a managed identity, or those of az
+    login.
     """
 
     def __init__(
@@ -279,7 +287,8 @@ class Sdk:
         self._credential = credential
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
-        logging.getLogger("azure").setLevel(logging.ERROR)  # it logs every request, and each source of credentials
+        # the SDK would log every request, and each source of credentials
+        logging.getLogger("azure").setLevel(logging.ERROR)
 
     def __call__(self, call: Call, params: Params) -> Answer:
         """Send one call and wait for its answer, whose body is as the API sends it. Raises the SDK's exceptions."""
@@ -317,7 +326,7 @@ class Sdk:
 
 
 def _credential(tenant: str, client: str) -> Any:
-    """The identity of the pod or of its node. On a person's own machine it is that of az login."""
+    """The identity of the pod or of its node. On a person's own machine, the identity of az login."""
     given: dict[str, Any] = {}
     if client:
         given |= {"managed_identity_client_id": client, "workload_identity_client_id": client}
@@ -334,24 +343,24 @@ def _credential(tenant: str, client: str) -> Any:
 
 
 def uses_a_secret(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the SDK uses a secret from the environment. Anybody who has seen a secret may use it."""
+    """Whether the SDK uses a secret from the environment. Anybody who has seen the secret may use it."""
     return "AZURE_CLIENT_SECRET" in environ or "AZURE_PASSWORD" in environ
 
 
 def _arguments(call: Call, params: Params) -> Params:
-    """The arguments of the SDK's method. An ``etag`` among them limits the change to that version."""
+    """The arguments of the SDK's method. If they have an ``etag``, the change applies only to that version."""
     arguments = dict(params)
     if call.mutation:
         arguments["polling"] = False
     if "etag" in arguments:
         arguments["match_condition"] = MatchConditions.IfNotModified
     if call is Call.UPDATE_POOL:
-        arguments["parameters"] = AgentPool(arguments["parameters"])  # leaves out what only Azure may write
+        arguments["parameters"] = AgentPool(arguments["parameters"])  # this leaves out what only Azure may write
     return arguments
 
 
 def _plain(client: Any, base: str, params: Params) -> Answer:
-    """The answer to GET of a URL, with the rows of all pages. A relative URL is relative to ``base``."""
+    """The answer to a GET of a URL, with the rows of all pages. If the URL is relative, it is relative to ``base``."""
     query = f"?{urlencode(params['query'], quote_via=quote)}" if "query" in params else ""
     response = client.send_request(HttpRequest("GET", f"{urljoin(base, params['url'])}{query}"))
     headers, rows = response.headers, []
@@ -375,12 +384,13 @@ class Calls:
     async def __call__(self, pool: PoolId, call: Call, params: Params) -> Answer:
         """The answer.
 
-        Reads are tried again; a mutation is sent once. ProviderError; for launches also LaunchRefused.
+        A read that fails is repeated, and a mutation is sent only once. Raises ProviderError, and for launches also
+        LaunchRefused.
         """
         return await self._threads.patiently(lambda: self._once(pool, call, params), mutation=call.mutation)
 
     def close(self) -> None:
-        """End the threads after their calls."""
+        """End the threads once their calls have ended."""
         self._threads.close()
 
     async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:
@@ -413,7 +423,7 @@ def _error_of(pool: PoolId, call: Call, error: Exception) -> ProviderError:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and the errors that caused it. The SDK, requests and urllib3 each wrap them in a different way."""
+    """The error and the errors that caused it. The SDK, requests and urllib3 each wrap a cause in a different way."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:
@@ -426,7 +436,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _told(error: Exception) -> LaunchError | None:
-    """Code and message of an error answer; the HTTP status if it has no code. None if there was no answer."""
+    """Code and message of an error answer. If the answer has no code, its HTTP status. None if there was no answer."""
     if not isinstance(error, sdk.HttpResponseError) or error.response is None:
         return None
     if error.error is not None and error.error.code:

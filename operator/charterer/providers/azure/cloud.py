@@ -38,7 +38,7 @@ from charterer.providers.provider import (
 )
 from charterer.providers.threads import Sleep
 
-# How many more VMs a subscription may have: its quota for a size's family, or for spot, minus what is used.
+# How many more VMs a subscription may have: its quota for a size's family, or for spot, minus the VMs that it has.
 
 
 _SPOT = "lowPriorityCores"
@@ -46,7 +46,9 @@ _REGION = "cores"
 
 
 async def quota_finding(calls: Calls, pool: Pool, location: str, size: VmSize, state: GroupState) -> PreflightFinding:
-    """Whether all nodes of the pool would fit into the subscription's quotas, beside all that it already has."""
+    """Whether all nodes of the pool fit into the subscription's quotas, in addition to everything that the subscription
+    already has.
+    """
     rows = (await calls(pool.id, Call.LIST_USAGE, {"location": location})).body
     spot = pool.capacity_type is CapacityType.SPOT
     wanted = {_SPOT} if spot else {size.family.lower(), _REGION}
@@ -61,7 +63,7 @@ async def quota_finding(calls: Calls, pool: Pool, location: str, size: VmSize, s
     return vcpus_finding(pool, name, used, allowed, size.vcpus, own, "at https://aka.ms/quotaincrease,")
 
 
-# Preflight: finds what would fail, or cost money by surprise, before the first dollar is spent.
+# Preflight: checks that find failures and surprising costs before any money is spent.
 
 
 _VERSION: Final = "2022-04-01"
@@ -69,7 +71,7 @@ _FLEXIBLE: Final = "Flexible"
 
 
 class Preflight:
-    """Looks at everything that a pool needs. It changes nothing."""
+    """Checks everything that a pool needs. It changes nothing."""
 
     def __init__(self, calls: Calls, hardware: AzureHardware, prices: Prices, autoscale: Autoscale) -> None:
         self._calls = calls
@@ -78,9 +80,9 @@ class Preflight:
         self._autoscale = autoscale
 
     async def findings(self, pool: Pool, group: Group) -> Sequence[PreflightFinding]:
-        """One finding for each thing that was looked at.
+        """One finding for each thing that was checked.
 
-        If the scale set cannot be read, there is only the reason for that.
+        If the scale set cannot be read, the only finding is the reason.
         """
         cloud, subject = _cloud_of(pool), "scale set" if isinstance(pool.cloud, AzureScaleSet) else "node pool"
         found = list(_secret())
@@ -109,7 +111,7 @@ class Preflight:
     async def _rights(self, pool: Pool, group: Group, state: GroupState) -> PreflightFinding:
         """The finding on rights in the resource groups, as Azure lists them.
 
-        Rights in the subscription show in other checks.
+        Whether rights in the subscription are missing shows in other checks.
         """
         cloud = _cloud_of(pool)
         kinds = {For.ALL}
@@ -146,7 +148,7 @@ class Preflight:
         return PreflightFinding("GPUs", not size.told_otherwise, said)
 
     async def _zones(self, pool: Pool, cloud: AzureScaleSet | AzureNodePool, state: GroupState) -> PreflightFinding:
-        """The finding whether the subscription may have the size in the zones of the set."""
+        """The finding on whether the subscription may have the size in the zones of the set."""
         size = await self._hardware.size(pool, cloud.location, state.size)
         places = list(state.zones) or [cloud.location]
         closed = [place for place in places if {place, cloud.location} & size.closed]
@@ -165,7 +167,9 @@ class Preflight:
         return await quota_finding(self._calls, pool, cloud.location, size, state)
 
     async def _reservation(self, pool: Pool, state: GroupState) -> PreflightFinding:
-        """How much of the reservations for the set's size is free. Further VMs are made on demand."""
+        """The finding on how many VMs of the set's size the reservations still have room for. Further VMs are made on
+        demand.
+        """
         subject = "capacity reservation"
         if pool.capacity_type is CapacityType.SPOT:
             message = "spot VMs use no reservation: take capacityReservation out of the scale set"
@@ -201,14 +205,16 @@ def _secret() -> Sequence[PreflightFinding]:
 
 
 TRAITS: Final = Traits(named=False, keeps_trying=True, together=False, lag_seconds=LAG_SECONDS, listed_seconds=0.0)
-"""A set that grows may bring VMs until its operation ends, so VMs that are no longer wanted must be withdrawn."""
+"""The traits of a scale set. A set that grows may bring VMs until its operation ends, so VMs that are no longer wanted
+must be withdrawn.
+"""
 
 
 class AzureCloud:
     """The Provider of one subscription and identity.
 
-    ``send``: sends a call; by default the SDK.
-    ``clock``: seconds that only increase.
+    ``send``: sends a call. By default it is the SDK.
+    ``clock``: seconds of a clock that never goes back.
     ``sleep``: waits between attempts.
     """
 
@@ -235,7 +241,9 @@ class AzureCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """Two reads for each pool. VMs are found by their scale set, not by a tag that could be lost."""
+        """The surveys, from two reads for each pool. VMs are found by their scale set, and not by a tag, which could be
+        lost.
+        """
         answers = await asyncio.gather(*(self._survey_or_error(pool) for pool in pools))
         return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
 
@@ -272,25 +280,29 @@ class AzureCloud:
             return await self._prices.quote(pool, self._sizes[pool.id], cloud.location)
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Raise the capacity to what is wanted, if it is lower. The same orders again change nothing."""
+        """Raise the capacity to the number of nodes wanted, if it is lower. If it is called again with the same orders,
+        nothing changes.
+        """
         with understood(pool.id, "ask", CloudOutcomeUnknown):
             return await self._scaling.ask(pool, self._group_of(pool)[0], ask)
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Delete VMs that found no host, or lower the capacity to ``keep``, but never below the VMs that there are."""
+        """Delete VMs that found no host, or lower the capacity to ``keep``, but never below the number of existing
+        VMs.
+        """
         with understood(pool.id, "withdraw", CloudOutcomeUnknown):
             await self._scaling.withdraw(pool, self._group_of(pool)[0], keep)
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """Delete the VM if it is in the pool's scale set. That lowers the capacity with it."""
+        """Delete the VM if it is in the pool's scale set. The deletion also lowers the capacity."""
         with understood(pool.id, "terminate", CloudOutcomeUnknown):
             await self._scaling.terminate(pool, self._group_of(pool)[0], instance)
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Do nothing: VMs of Azure do not end themselves."""
+        """Do nothing. VMs of Azure do not end themselves."""
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """Find what would fail, or cost money by surprise, before the first dollar is spent."""
+        """Find failures and surprising costs before any money is spent."""
         with understood(pool.id, "preflight", UnknownCode):
             return await self._preflight.findings(pool, self._group_of(pool)[0])
 

@@ -19,7 +19,7 @@ from charterer.providers.errors import InvalidRequest, ProviderError
 _log = logging.getLogger(__name__)
 
 _SECONDS: Final = 6 * 3600.0
-"""Seconds for which the list of a location, which has some thousand rows, is used before it is read again."""
+"""Seconds for which the list of a location is used before it is read again. The list has some thousand rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class VmSize:
     ``listed``: number of GPUs that Azure lists, which may be wrong (https://github.com/Azure/azure-cli/issues/31176).
     ``memory``: GiB.
     ``family``: the name of its quota.
-    ``closed``: the zones, or the location, in which this subscription may not have it, as Charterer names them.
+    ``closed``: the zones in which this subscription may not have the size, as Charterer names them. It may also contain
+    the location.
     """
 
     name: str
@@ -43,12 +44,12 @@ class VmSize:
 
     @property
     def told_otherwise(self) -> str:
-        """A sentence if Azure lists another number of GPUs than the size has; else empty."""
+        """A sentence if Azure lists another number of GPUs than the size has, or an empty text if the numbers agree."""
         return counted_otherwise(self.name, self.listed, self.gpus)
 
 
 class AzureHardware:
-    """Reads the sizes of locations. ``clock``: seconds that only increase."""
+    """Reads the sizes of locations. ``clock``: seconds of a clock that never goes back."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -56,7 +57,9 @@ class AzureHardware:
         self._sizes: dict[str, tuple[float, Mapping[str, VmSize]]] = {}
 
     async def offering(self, pool: Pool, location: str, state: GroupState, said: str) -> Offering:
-        """One node of the pool. InvalidRequest if its size has no GPU. ``said``: the GPU type in the pool's spec."""
+        """One node of the pool. Raises InvalidRequest if the pool's size has no GPU. ``said``: the GPU type in the
+        pool's spec.
+        """
         size = await self.size(pool, location, state.size)
         sold, cpus = azure_gpu(series_of(size.name)), cpus_of(size.name)
         if cpus in sold.parts:
@@ -75,7 +78,7 @@ class AzureHardware:
         return Offering(product, size.gpus, size.name, zone, state.id.lower(), state.most, traits=traits)
 
     async def size(self, pool: Pool, location: str, name: str) -> VmSize:
-        """The size with that name. InvalidRequest if the location does not have it."""
+        """The size with that name. Raises InvalidRequest if the location does not have it."""
         known = self._sizes.get(location)
         if known is None or self._clock() - known[0] > _SECONDS:
             known = self._sizes[location] = self._clock(), await self._sizes_of(pool, location)
@@ -85,7 +88,9 @@ class AzureHardware:
         return known[1][name]
 
     async def _sizes_of(self, pool: Pool, location: str) -> Mapping[str, VmSize]:
-        """All sizes of a location. If it cannot be read now, the last known sizes: machines must still be seen."""
+        """All sizes of a location. If the list cannot be read now, the last known sizes are returned, because surveys
+        must still show the machines.
+        """
         try:
             rows = (await self._calls(pool.id, Call.LIST_SKUS, {"filter": f"location eq '{location}'"})).body
         except ProviderError as error:

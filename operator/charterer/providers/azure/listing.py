@@ -17,13 +17,14 @@ from charterer.providers.codes import CodeMeaning, LaunchError
 from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
 
 LAG_SECONDS: Final = 120.0
-"""Seconds by which lists of VMs may be late; no bound is documented. The pause between two surveys of a pool that
-changes is a twelfth of it: 6 reads of a scale set a minute, of the 12 that Azure allows."""
+"""Seconds by which lists of VMs may be late. Azure documents no bound. The pause between two surveys of a pool that
+changes is a twelfth of these seconds. This makes 6 reads of a scale set a minute, of the 12 that Azure allows.
+"""
 BILLING_MINIMUM: Final = 0
-"""Seconds. Azure has no billing minimum."""
+"""Least seconds that are billed. Azure has no billing minimum."""
 
 _ON_A_HOST: Final = frozenset({"starting", "running", "stopping", "stopped", "deallocating", "deallocated"})
-"""Power states of VMs that have, or had, a host. VMs that failed without a host have none of these states."""
+"""Power states of VMs that have a host or had one. A VM that failed without a host has none of these states."""
 _FOUND_NO_HOST: Final = frozenset({CodeMeaning.CAPACITY, CodeMeaning.QUOTA, CodeMeaning.NOT_OFFERED})
 _GROUP: Final = re.compile(r"(?<=/resourceGroups/)[^/]+", re.IGNORECASE)
 _FRACTION: Final = re.compile(r"(\.\d{6})\d+")
@@ -37,9 +38,9 @@ class ListedVm:
     ``path``: its ARM id.
     ``key``: its name in calls of the scale set.
     ``computer``: its name in calls of AKS.
-    ``zone``: its zone as Charterer names it; empty if it has none.
-    ``created``: when it was created; None if Azure does not say yet.
-    ``failure``: why its provisioning failed; None if it did not.
+    ``zone``: its zone as Charterer names it, or empty if it has none.
+    ``created``: when it was created, or None if Azure does not say yet.
+    ``failure``: why its provisioning failed, or None if it did not fail.
     """
 
     id: InstanceId
@@ -59,9 +60,10 @@ class ListedVm:
 
     @property
     def hostless(self) -> bool:
-        """Whether it found no host. Then it is not billed, runs nothing, and never will.
+        """Whether the VM found no host. Such a VM is not billed, runs nothing, and never will.
 
-        A running VM is Failed too if a later change of it failed (kubernetes/autoscaler#5767).
+        The state Failed alone does not show this. A running VM has the state too if a later change of the VM failed
+        (kubernetes/autoscaler#5767).
         """
         if self.failure is None or self.power in _ON_A_HOST:
             return False
@@ -70,19 +72,19 @@ class ListedVm:
 
     @property
     def unnamed(self) -> bool:
-        """Whether Azure has yet to give it a vmId.
+        """Whether Azure has not yet given the VM a vmId.
 
-        It is not listed under its path, or it would later seem another machine.
+        Such a VM is not listed under its path instead, because it would later seem to be another machine.
         """
         return self.id == self.path and self.provisioning == "Creating"
 
     @property
     def alive(self) -> bool:
-        """Whether it has a host or looks for one, and has not begun to end."""
+        """Whether the VM has a host or looks for one, and has not begun to end."""
         return not (self.deleting or self.hostless)
 
     def to_domain(self, asked: Instant) -> Instance:
-        """The machine as a survey at ``asked`` shows it. A VM that failed on its host is billed like any other."""
+        """The machine as a survey at ``asked`` shows it. A VM that failed on its host is billed like any other VM."""
         return Instance(
             id=self.id,
             state=self._state,
@@ -139,7 +141,7 @@ def _time(text: str) -> Instant:
     return instant(datetime.fromisoformat(_FRACTION.sub(r"\1", text)))
 
 
-# A scale set, or the one behind a node pool of AKS: its state, and the changes that are made to it.
+# A scale set, or the scale set behind a node pool of AKS: its state, and the changes that Charterer makes to it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +150,17 @@ class GroupState:
 
     ``id``: its ARM id.
     ``etag``: the etag of this version.
-    ``capacity``: number of VMs that it wants.
-    ``updating``: whether a change of it is under way.
+    ``capacity``: number of VMs that the set should have.
+    ``updating``: whether a change of the set is under way.
     ``failed``: whether the last change failed.
     ``size``: the VM size.
     ``zones``: its zones, as Charterer names them.
-    ``most``: the most VMs that it takes; None if unknown.
-    ``reservation``: the ARM id of its capacity reservation group; empty if it has none.
-    ``wrong``: settings that add or end nodes by themselves, or sell another kind of node than the pool names.
+    ``most``: the most VMs that the set may have, or None if unknown.
+    ``reservation``: the ARM id of its capacity reservation group, or empty if it has none.
+    ``wrong``: settings by which the set adds or ends nodes by itself, or sells another kind of node than the pool
+    names.
     ``body``: the whole answer.
-    ``nodes``: what it declares about its nodes.
+    ``nodes``: what the set declares about its nodes.
     """
 
     id: str
@@ -187,7 +190,8 @@ class GroupState:
 
     @property
     def wanted(self) -> int:
-        """Number of VMs that it wants. A capacity below the number of its VMs is not believed.
+        """Number of VMs that the set should have. If the capacity is below the number of the set's VMs, the capacity is
+        not believed.
 
         The API was seen to answer 0: kubernetes/autoscaler#9488.
         """
@@ -195,10 +199,11 @@ class GroupState:
 
 
 class Group(ABC):
-    """One kind of scale set. A change returns the URL of its operation; empty if Azure gives none.
+    """One kind of scale set. A method that changes the set returns the URL of the operation, or an empty text if Azure
+    gives none.
 
-    ``recounts``: whether a deletion also brings the set to its capacity. If that differs from the number of VMs, the
-    deletion ends or makes other VMs.
+    ``recounts``: whether a deletion also makes Azure bring the set to its capacity. If the capacity then differs from
+    the number of VMs, the deletion ends or makes other VMs.
     """
 
     recounts: ClassVar[bool] = False
@@ -209,15 +214,17 @@ class Group(ABC):
 
     @abstractmethod
     async def set_capacity(self, pool: Pool, state: GroupState, capacity: int) -> str:
-        """Change the number of VMs of this version. Busy if there is another version by now."""
+        """Change the number of VMs of this version of the set. Raises Busy if the set has another version by now."""
 
     @abstractmethod
     async def delete(self, pool: Pool, state: GroupState, vms: Sequence[ListedVm]) -> str:
-        """Delete those VMs, which lowers the capacity by their number. NotFoundInCloud if one is gone."""
+        """Delete those VMs, which lowers the capacity by their number. Raises NotFoundInCloud if one does not exist any
+        more.
+        """
 
 
 def sold_otherwise(pool: Pool, priority: str | None, eviction: str | None) -> Sequence[str]:
-    """Why VMs of that priority and eviction policy are not what the pool names; empty if they are."""
+    """Why VMs of that priority and eviction policy are not what the pool names. Empty if they are."""
     sells = CapacityType.SPOT if (priority or "Regular").lower() in ("spot", "low") else CapacityType.ON_DEMAND
     if sells is not pool.capacity_type:
         return [f"it has {sells.value} nodes, but spec.capacityType is {pool.capacity_type.value}"]

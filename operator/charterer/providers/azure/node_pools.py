@@ -16,7 +16,7 @@ from charterer.providers.azure.scale_sets import template_of_pool, uniform_vms
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
 
 _BEHIND_SECONDS: Final = 3600.0
-"""Seconds for which it is remembered which scale set is behind a node pool."""
+"""Seconds for which it is stored which scale set is behind a node pool."""
 _POOL_TAG: Final = "aks-managed-poolName"
 """The tag in which AKS names the node pool of a scale set."""
 _SETTLED: Final = ("Succeeded", "Failed", "Canceled")
@@ -33,7 +33,7 @@ class Behind:
 
 
 class NodePools(Group):
-    """The node pools of pools with spec.azure.aks. ``clock``: seconds that only increase."""
+    """The node pools of pools with spec.azure.aks. ``clock``: seconds of a clock that never goes back."""
 
     recounts = True
 
@@ -45,7 +45,7 @@ class NodePools(Group):
         """For each cluster, the list of its node pools that is being read."""
 
     async def read(self, pool: Pool) -> GroupState:
-        """The node pool and its VMs. NotFoundInCloud if there is no such cluster or node pool."""
+        """The node pool and its VMs. Raises NotFoundInCloud if there is no such cluster or node pool."""
         cloud = node_pool_of(pool)
         answer = await self._pools_of(pool, cloud)
         row = next((row for row in answer.body if row["name"] == cloud.node_pool), None)
@@ -57,7 +57,7 @@ class NodePools(Group):
         try:
             rows = await uniform_vms(self._calls, pool.id, behind.resource_group, behind.scale_set)
         except ProviderError:
-            self._behind.pop(cloud, None)  # AKS may have made another one
+            self._behind.pop(cloud, None)  # AKS may have made another scale set
             raise
         state = properties["provisioningState"]
         return GroupState(
@@ -78,7 +78,7 @@ class NodePools(Group):
         )
 
     async def set_capacity(self, pool: Pool, state: GroupState, capacity: int) -> str:
-        """PUT the node pool as it was read, with another count. AKS removes whatever a PUT leaves out."""
+        """PUT the node pool as it was read, with another count. If a PUT left anything out, AKS would remove it."""
         names = _names(node_pool_of(pool))
         body = {**state.body, "properties": {**state.body["properties"], "count": capacity}}
         params = {**names, "parameters": body, "etag": state.etag}
@@ -101,10 +101,10 @@ class NodePools(Group):
         return known[1]
 
     async def _pools_of(self, pool: Pool, cloud: AzureNodePool) -> Answer:
-        """The node pools of the cluster. If a list is being read already, its answer is shared.
+        """The node pools of the cluster. If another call for the same list is under way, its answer is used.
 
-        AKS allows 60 reads a minute for all clusters of a subscription. A list that is some milliseconds old does no
-        harm, because a change names the version that was read.
+        AKS allows 60 reads a minute for all clusters of a subscription. It does no harm if a list is some milliseconds
+        old, because a change names the version that was read.
         """
         key = cloud.resource_group.lower(), cloud.cluster.lower()
         task = self._lists.get(key)
@@ -120,7 +120,7 @@ class NodePools(Group):
     def _listed(self, key: tuple[str, str], done: asyncio.Task[Answer]) -> None:
         self._lists.pop(key, None)
         if not done.cancelled():
-            done.exception()  # those who wait have it; nobody need be left
+            done.exception()  # the waiting callers get the exception; if there are none, nobody needs it
 
     async def _find(self, pool: Pool, cloud: AzureNodePool) -> Behind:
         cluster = (await self._named(pool, cloud, Call.GET_CLUSTER, _cluster_of(cloud))).body
@@ -157,7 +157,9 @@ def _names(cloud: AzureNodePool) -> dict[str, Any]:
 
 
 def problems_of(pool: Pool, cloud: AzureNodePool, properties: Mapping[str, Any], location: str) -> Sequence[str]:
-    """Settings of a node pool that add or end nodes by themselves, or sell another kind of node."""
+    """Settings of a node pool by which it adds or ends nodes by itself, or sells another kind of node than the pool
+    names.
+    """
     wrong = []
     if location != cloud.location:
         wrong.append(f"its cluster is in {location}, but spec.azure.location is {cloud.location}")

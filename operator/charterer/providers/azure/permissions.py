@@ -115,7 +115,7 @@ RIGHTS: Final[Mapping[Call, tuple[RoleAction, ...]]] = {
         RoleAction("Microsoft.Insights/autoscalesettings/read", At.GROUP, For.SET),
         RoleAction("Microsoft.Insights/autoscalesettings/read", At.NODES, For.AKS),
     ),
-    Call.LIST_PRICES: (),  # anybody may read them
+    Call.LIST_PRICES: (),  # anybody may read prices
 }
 """The rights that each call needs. A call that is not here cannot be made."""
 
@@ -128,7 +128,9 @@ def actions(kinds: Iterable[For], at: At) -> Collection[str]:
 
 
 def role(kinds: Iterable[For], at: At) -> str:
-    """The least custom role for those kinds of pool at that scope, as JSON. Words in capitals are to be filled in."""
+    """The smallest custom role for those kinds of pool at that scope, as JSON. A person has to fill in the words in
+    capitals.
+    """
     name, group = {
         At.GROUP: ("charterer", "/resourceGroups/RESOURCE_GROUP"),
         At.NODES: ("charterer-nodes", "/resourceGroups/NODE_RESOURCE_GROUP"),
@@ -145,7 +147,9 @@ def role(kinds: Iterable[For], at: At) -> str:
 
 
 def missing(needed: Iterable[str], granted: Iterable[Mapping[str, Any]]) -> Collection[str]:
-    """The actions that no row of the list of permissions grants. A row grants its actions without its notActions."""
+    """The needed actions that no row of the list of permissions grants. A row grants its actions except its
+    notActions.
+    """
     rows = list(granted)
     return [action for action in needed if not any(_grants(row, action) for row in rows)]
 

@@ -18,15 +18,15 @@ from charterer.providers.errors import InvalidRequest, ProviderError
 
 _LIST_SECONDS: Final = 6 * 3600.0
 _SPOT_SECONDS: Final = 1800.0
-"""Seconds for which prices of a pool of spot nodes are used before they are read again."""
+"""Seconds for which the prices of a pool of spot nodes are used before they are read again."""
 _LINUX: Final = re.compile(r"Virtual Machines \S.*(?<! Windows)", re.IGNORECASE)
-"""The product of a size's VMs that run Linux, such as Virtual Machines NDasrA100 v4 Series."""
+"""The pattern for the product of a size's VMs that run Linux, such as Virtual Machines NDasrA100 v4 Series."""
 _SOLD_OTHERWISE: Final = ("spot", "low priority")
-"""Ends of names of rows that are not on-demand prices. Low Priority is sold by Batch only."""
+"""Ends of the names of rows that are not on-demand prices. Only Batch sells Low Priority."""
 
 
 class Prices:
-    """Prices of one subscription's pools. ``clock``: seconds that only increase."""
+    """Prices of one subscription's pools. ``clock``: seconds of a clock that never goes back."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -34,7 +34,7 @@ class Prices:
         self._rows: dict[tuple[str, str], tuple[float, Instant, Sequence[Mapping[str, Any]]]] = {}
 
     async def quote(self, pool: Pool, size: str, location: str) -> Quote:
-        """The price of a VM. The worst price of a spot VM without a limit of its own is the on-demand price."""
+        """The price of a VM. If a spot VM has no limit of its own, its worst price is the on-demand price."""
         spot = pool.capacity_type is CapacityType.SPOT
         source = f"Azure retail prices of {location}"
         try:
@@ -42,7 +42,7 @@ class Prices:
             now = [row for row in rows if parse_instant(row["effectiveStartDate"]) <= at]
             worst = _price(pool, now, f"{size} in {location} on demand", "")
             price = _price(pool, now, f"{size} in {location} as spot", "spot") if spot else worst
-        except ProviderError:  # such as in a cloud that the feed does not tell of
+        except ProviderError:  # for example in a cloud that is not in the feed
             if pool.price_override is None:
                 raise
             price = worst = pool.price_override
@@ -69,7 +69,8 @@ class Prices:
 
 
 def _price(pool: Pool, rows: Sequence[Mapping[str, Any]], what: str, sold: str) -> Price:
-    """The one Linux price that is sold so. InvalidRequest if there is none, or if there are several.
+    """The one Linux price of VMs that are sold in this way. Raises InvalidRequest if there is none, or if there are
+    several.
 
     Only rows for an hour of virtual machines count. Rows of other products, such as Cloud Services, have the same
     size's name and cost more.
@@ -85,7 +86,7 @@ def _price(pool: Pool, rows: Sequence[Mapping[str, Any]], what: str, sold: str) 
 
 
 def _is_plain(row: Mapping[str, Any]) -> bool:
-    """Whether the row is the price of an hour of a VM that runs Linux, without a term or a plan."""
+    """Whether the row is the price of an hour of a VM that runs Linux, and does not require a term or a plan."""
     return (
         row["type"] == "Consumption"
         and row["unitOfMeasure"] == "1 Hour"
@@ -102,7 +103,7 @@ def _sold(row: Mapping[str, Any]) -> str:
 
 
 def _newest(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """For each meter, the row that took effect last. The feed has earlier rows too."""
+    """For each meter, the row that took effect last. The feed has older rows too."""
     last: dict[str, Instant] = {}
     for row in rows:
         last[row["meterId"]] = max(last.get(row["meterId"], Instant(0)), parse_instant(row["effectiveStartDate"]))

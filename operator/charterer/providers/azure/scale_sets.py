@@ -18,7 +18,7 @@ from charterer.providers.codes import CodeMeaning, LaunchError, LaunchRefused
 from charterer.providers.errors import Busy, InvalidRequest, NotFoundInCloud, ProviderError, WouldTerminate
 from charterer.providers.provider import NodeTemplate
 
-# Autoscale settings of Azure Monitor, which would add or end VMs of a scale set.
+# Autoscale settings of Azure Monitor. They would add or end VMs of a scale set.
 
 
 _SECONDS: Final = 300.0
@@ -27,7 +27,7 @@ _VERSION: Final = "2022-10-01"
 
 
 class Autoscale:
-    """Reads the autoscale settings of resource groups. ``clock``: seconds that only increase."""
+    """Reads the autoscale settings of resource groups. ``clock``: seconds of a clock that never goes back."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -48,17 +48,18 @@ class Autoscale:
         return [f"autoscale setting {name} changes its capacity: disable or delete it" for name in names]
 
 
-# Growing and shrinking a scale set: compare and set, never below the number of VMs, and why it did not grow.
+# How a scale set grows and shrinks: each change tests the version of the set, the capacity is never set below the
+# number of VMs, and the code finds out why a set did not grow.
 #
-# Azure only counts VMs. It does not say for which order a VM is, and if the capacity is set below the number of VMs it
-# chooses itself which VM to end, so that never happens here. A VM that found no host stays in the set as Failed. The
-# code in its instance view is the record of the failed operation (docs/development/adr/0022).
+# Azure only counts VMs. It does not say for which order a VM is. If the capacity is set below the number of VMs, Azure
+# itself chooses which VM to end, so Charterer never does this. A VM that found no host stays in the set with the state
+# Failed. The code in its instance view is the record of the failed operation (docs/development/adr/0022).
 
 
 _log = logging.getLogger(__name__)
 
 _TRIES: Final = 3
-"""Number of attempts to change a set that others change at the same time."""
+"""Number of attempts to change a set that other programs change at the same time."""
 _CHANGED: Final = frozenset({"PreconditionFailed", "EtagMismatch"})
 _RUNS: Final = frozenset({"InProgress", "Running", "Accepted", "Updating", "Scaling", "Creating"})
 _SHORT: Final = LaunchError(
@@ -67,15 +68,15 @@ _SHORT: Final = LaunchError(
 
 
 class Scaling:
-    """Changes the scale sets of pools, and knows why growth was refused."""
+    """Changes the scale sets of pools, and finds out why growth was refused."""
 
     def __init__(self, calls: Calls, autoscale: Autoscale) -> None:
         self._calls = calls
         self._autoscale = autoscale
         self._steady: dict[PoolId, tuple[object, Instant]] = {}
-        """The version of each pool's set, and since when it has had this version."""
+        """The version of each pool's set, and since when the set has had this version."""
         self._operations: dict[PoolId, str] = {}
-        """The URL of the operation of each set's last growth, while it may run."""
+        """The URL of the operation of each set's last growth, while the operation may be under way."""
         self._failed: dict[PoolId, LaunchError] = {}
         """Why the last growth of each set failed, by its operation."""
 
@@ -88,10 +89,12 @@ class Scaling:
         return state
 
     async def ask(self, pool: Pool, group: Group, ask: Ask) -> Reply:
-        """Raise the capacity to ``at_least`` if it is lower. The same ask again changes nothing.
+        """Raise the capacity to ``at_least`` if it is lower. If it is called again with the same orders, nothing
+        changes.
 
-        InvalidRequest if the set would end or add nodes by itself. Busy while others keep changing it, or while the
-        list shows more VMs than the set wants: ``at_least`` may count one of them that is gone.
+        Raises InvalidRequest if the set would end or add nodes by itself. Raises Busy while other programs keep
+        changing the set. Raises Busy also while the list shows more VMs than the set wants, because ``at_least`` may
+        count a VM that is gone.
         """
         for tries_left in reversed(range(_TRIES)):
             state = await self.read(pool, group)
@@ -119,11 +122,12 @@ class Scaling:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def withdraw(self, pool: Pool, group: Group, keep: int) -> None:
-        """Delete the VMs that found no host. If there are none, lower the capacity to ``keep``. One change for each
-        call.
+        """Delete the VMs that found no host. If there are none, lower the capacity to ``keep``. Each call makes one
+        change.
 
-        Busy while an operation runs, because it may still bring VMs. The capacity is lowered only once lists must show
-        every VM, and never below the number of VMs, because Azure would choose which one to end.
+        Raises Busy while an operation runs, because the operation may still bring VMs. The capacity is lowered only
+        once lists must show every VM. It is never lowered below the number of VMs, because Azure would then choose a VM
+        to end.
         """
         state = await self.read(pool, group)
         if state.wanted <= keep and not state.hostless:
@@ -145,12 +149,12 @@ class Scaling:
         await group.set_capacity(pool, state, lowest)
 
     async def terminate(self, pool: Pool, group: Group, instance: InstanceId) -> None:
-        """Delete the VM if it is in the pool's scale set now. A VM that is not there has ended."""
+        """Delete the VM if it is in the pool's scale set now. A VM that is not in the set has ended."""
         state = await self.read(pool, group)
         await self._delete(pool, group, state, [instance])
 
     async def refusals(self, pool: Pool, state: GroupState) -> Sequence[Refusal]:
-        """Why the set now has fewer VMs than it wants. A VM that found no host stays so until it is deleted."""
+        """Why the set now has fewer VMs than it wants. A VM that found no host stays in the set until it is deleted."""
         await self._poll(pool)
         place = place_of(pool, state)
         if state.hostless:
@@ -173,16 +177,18 @@ class Scaling:
             await self._count_again(pool, group, state)
         try:
             await group.delete(pool, state, vms)
-        except (NotFoundInCloud, InvalidRequest) as error:  # no code of its own says that a VM is gone, or is going
+        # the code does not show whether a VM is gone or is being deleted
+        except (NotFoundInCloud, InvalidRequest) as error:
             there = {vm.id for vm in (await self.read(pool, group)).vms if not vm.deleting}
             if there.intersection(doomed):
                 raise
             _log.info("%s", error)
 
     async def _count_again(self, pool: Pool, group: Group, state: GroupState) -> None:
-        """Set the capacity to the number of VMs before one is deleted, once lists must show all of them (else Busy).
+        """Set the capacity to the number of VMs before a VM is deleted. Raises Busy until lists must show all VMs.
 
-        Others change the scale set behind a node pool, and Azure takes spot VMs back, so its count may be wrong.
+        Other programs change the scale set behind a node pool, and Azure takes spot VMs back, so the capacity may be
+        wrong.
         """
         there, steady = len(state.alive) + len(state.hostless), self._is_steady(pool, state)
         if state.capacity == there or (state.capacity > there and not steady):
@@ -193,7 +199,7 @@ class Scaling:
         raise Busy(pool.id, "delete", "OtherCount", message)
 
     async def _poll(self, pool: Pool) -> None:
-        """Learn how the last growth ended. If this process never learns it, the instance views still show it."""
+        """Read how the last growth ended. If this process never reads that, the VMs' instance views still show it."""
         url = self._operations.get(pool.id)
         if not url:
             return
@@ -234,7 +240,7 @@ _TEMPLATE: Final = "k8s.io_cluster-autoscaler_node-template"
 def template_of_set(row: Mapping[str, Any]) -> NodeTemplate:
     """The template in the tags of a scale set.
 
-    There a slash in a name is written as an underscore, and an underscore as ~2.
+    In these tags, a slash in a name is written as an underscore, and an underscore as ~2.
     """
     tags: Mapping[str, str] = row.get("tags") or {}
     return NodeTemplate(_under("label", tags), tuple(_under("taint", tags).items()), _under("resources", tags))
@@ -276,7 +282,7 @@ _FIGHTING: Final = {
     "spotRestorePolicy": "makes nodes anew that nobody asked for",
     "resiliencyPolicy.automaticZoneRebalancingPolicy": "moves nodes that jobs run on",
 }
-"""Policies that must not be enabled, each with what Azure would do by it."""
+"""Policies that must not be enabled. For each, what Azure would do because of it."""
 
 
 class ScaleSets(Group):
@@ -286,7 +292,7 @@ class ScaleSets(Group):
         self._calls = calls
 
     async def read(self, pool: Pool) -> GroupState:
-        """The set and its VMs. NotFoundInCloud if there is no such set."""
+        """The set and its VMs. Raises NotFoundInCloud if there is no such set."""
         cloud = scale_set_of(pool)
         names = {"resource_group_name": cloud.resource_group, "vm_scale_set_name": cloud.scale_set}
         try:
@@ -337,7 +343,7 @@ class ScaleSets(Group):
         return answer.headers.get("Azure-AsyncOperation", "")
 
     async def delete(self, pool: Pool, state: GroupState, vms: Sequence[ListedVm]) -> str:
-        """Delete those VMs: in a Uniform set by their numbers, in a Flexible one by their names."""
+        """Delete those VMs. In a Uniform set the call has their numbers, in a Flexible set their names."""
         cloud = scale_set_of(pool)
         params: dict[str, Any] = {
             "resource_group_name": cloud.resource_group,
@@ -364,13 +370,15 @@ def scale_set_of(pool: Pool) -> AzureScaleSet:
 def _set_of(row: Mapping[str, Any]) -> str:
     """The ARM id of a VM's scale set.
 
-    It is compared because Azure may ignore a filter, and then lists other people's VMs.
+    The id is compared, because Azure may ignore a filter and then list VMs of other people.
     """
     return str((row["properties"].get("virtualMachineScaleSet") or {}).get("id", ""))
 
 
 def problems_of(pool: Pool, cloud: AzureScaleSet, row: Mapping[str, Any]) -> Sequence[str]:
-    """Settings of a set that add or end nodes by themselves, bill what nobody uses, or sell another kind of node."""
+    """Settings of a set by which it adds or ends nodes by itself, is billed for what nobody uses, or sells another kind
+    of node.
+    """
     properties = row["properties"]
     profile = properties.get("virtualMachineProfile") or {}
     wrong = []

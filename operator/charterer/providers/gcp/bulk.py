@@ -1,4 +1,4 @@
-"""Nodes by bulkInsert from an instance template. A request makes all of its nodes, by name, or none."""
+"""Nodes by bulkInsert from an instance template. A request makes either all of its nodes, by name, or none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from charterer.providers.threads import in_waves
 
 FIELD: Final = "spec.gcp.instanceTemplate"
 _KEPT_SECONDS: Final = 3600.0
-"""Seconds for which a request is remembered that had not ended when it was answered."""
+"""Seconds for which a request is stored that had not ended when Google Cloud answered it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,11 @@ class BulkInserts:
         self._open: dict[str, _Request] = {}
 
     async def ask(self, pool: Pool, cloud: GcpTemplate, ask: Ask, template: Template, cluster: str) -> Reply:
-        """Launch the orders that are not served already: in one request if they are needed together, or else in one
-        each.
+        """Launch the orders that are not served already. Orders that are needed together are launched in one request.
+        Otherwise each order has its own request.
 
-        InvalidRequest if the template leaves something behind or sells another kind of node.
+        Raises InvalidRequest if the template leaves something behind that is billed, or sells another kind of node than
+        the pool names.
         """
         if wrong := problems_of(pool, template, flex=False):
             raise InvalidRequest(pool.id, FIELD, "UnfitTemplate", f"{template.name}: {'; '.join(wrong)}")
@@ -75,13 +76,15 @@ class BulkInserts:
         return await in_waves(missing, lambda order: one(order.token))
 
     def ordered(self, pool: PoolId, zone: str) -> frozenset[OrderToken]:
-        """The orders of requests that had not ended when the operations of the zone were last read."""
+        """The orders whose requests had not ended when the operations of the zone were last read."""
         ended = {each.request for each in self._history.operations(zone) if each.ended is not None}
         open = (each for request, each in self._open.items() if each.pool == pool and request not in ended)
         return frozenset(order for each in open for order in each.orders)
 
     def refusals(self, pool: Pool, cloud: GcpTemplate, template: Template) -> Sequence[Refusal]:
-        """Refusals of requests that had not ended when they were answered, from the operations that were read."""
+        """Refusals of requests that had not ended when they were answered. They are found in the operations that were
+        read.
+        """
         now = self._clock()
         self._open = {id: each for id, each in self._open.items() if now - each.asked < _KEPT_SECONDS}
         found: list[Refusal] = []
@@ -95,7 +98,7 @@ class BulkInserts:
     async def _insert(
         self, pool: Pool, cloud: GcpTemplate, orders: Sequence[OrderToken], template: Template, cluster: str
     ) -> dict[OrderToken, Refusal]:
-        """Why each order is not served; empty if all were accepted, or are there already."""
+        """For each order that is not served, the reason. Empty if all orders were accepted or are served already."""
         request = request_id(orders)
         try:
             answer = await self._calls.operation(

@@ -1,7 +1,7 @@
-"""Calls of Compute Engine. Each runs in a thread with time-outs, is sent only once if it changes anything, and has its
-errors classified.
+"""Calls of Compute Engine. Each call runs in a thread, has a time-out, and its errors are classified. A call that
+changes anything is sent only once.
 
-The first call imports the SDK in such a thread, because that takes a second and a half of processor time.
+The first call imports the SDK in such a thread, because the import takes a second and a half of processor time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from charterer.providers.errors import CloudUnauthorized, CloudUnreachable, Inva
 from charterer.providers.gcp.permissions import Call, snake_case
 from charterer.providers.threads import NO_ANSWER, READ_SECONDS, Sleep, Threads, seconds_in, time_in
 
-# The codes of Google Cloud: what each means, how far it reaches, and where that is documented.
+# The codes of Google Cloud: what each code means, how far a refusal with it reaches, and where the code is documented.
 #
 # Reasons of HTTP errors are in camelCase; codes of operations and of attempts of a group are in capitals. Sources:
 # [KG] karpenter-provider-gcp ``pkg/providers/instance``; [CA] cluster-autoscaler ``cloudprovider/gce``; [SP]
@@ -113,7 +113,7 @@ _BY_STATUS: Final[Mapping[int, Code]] = {
     412: _BUSY,
     429: _THROTTLED,
 }
-"""The meaning of an HTTP status without a reason."""
+"""The meaning of an HTTP status, for an error without a reason."""
 
 _RESERVATIONS: Final = (
     ("does not have available resources", Code(CodeMeaning.CAPACITY)),
@@ -132,7 +132,7 @@ _LONG_AGO: Final = Instant(0)
 
 
 class Lack(Enum):
-    """Why Google Cloud gave no answer to a call."""
+    """Why a call to Google Cloud got no answer."""
 
     CREDENTIALS = auto()
     """No credentials were found, or they were not accepted when a token was requested."""
@@ -147,7 +147,7 @@ class Lack(Enum):
 
 
 class SdkError(Exception):
-    """An exception of the SDK in our terms. ``retry_after``: seconds to wait, if Google says so."""
+    """An exception of the SDK, translated. ``retry_after``: seconds to wait, if Google says so."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ _KINDS: Final[OrderOfKinds] = (
 
 
 def meaning_of(code: str, message: str = "") -> Code | None:
-    """The meaning of a code; None if it is not known. About reservations only the message says it."""
+    """The meaning of a code, or None if it is not known. For reservations only the message says the meaning."""
     if "reservation" in message.lower():
         for text, known in _RESERVATIONS:
             if text in message.lower():
@@ -188,7 +188,7 @@ def meaning_of(code: str, message: str = "") -> Code | None:
 
 
 def call_error(pool: PoolId, call: str, error: SdkError, *, mutation: bool) -> ProviderError:
-    """The error for an exception of the SDK. No other place looks at these exceptions."""
+    """The error for an exception of the SDK. These exceptions are looked at only here."""
     code, message = error.code, error.message
     match error.lack:
         case Lack.CREDENTIALS:
@@ -220,7 +220,7 @@ def refusal(
     at: Instant,
     order: OrderToken,
 ) -> Refusal:
-    """One refusal for all errors: unknown codes first, then rights, wrong requests, quotas, and capacity.
+    """One refusal for all errors. Unknown codes come first, then rights, wrong requests, quotas, and capacity.
 
     ``place``: machine type, zone and project.
     """
@@ -240,9 +240,9 @@ def _of_sold(error: LaunchError, sold: CapacityType) -> Code | None:
 def _reach(
     pool: PoolId, error: LaunchError, code: Code | None, place: tuple[str, str, str], sold: CapacityType
 ) -> tuple[Scope, str]:
-    """How far an error reaches, and the name of what it reaches.
+    """How far an error reaches, and the name of the place that it reaches.
 
-    Quotas of other things than GPUs concern only the pool.
+    A quota of anything other than GPUs concerns only the pool.
     """
     scope = Scope.POOL if code is None else code.scope
     if scope is Scope.FAMILY and _EVERYWHERE in error.message:
@@ -262,13 +262,15 @@ Json = Mapping[str, Any]
 Params = dict[str, Any]
 
 _OPERATION_PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
-"""Seconds to wait before each look at an operation that is not done."""
+"""Seconds to wait before each look at an operation that has not ended."""
 _SCOPE: Final = "https://www.googleapis.com/auth/compute"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer and the cloud's time of it, to the second. Its fields have the SDK's names; empty ones are absent."""
+    """An answer, and the cloud's time of the answer to the second. Its fields have the SDK's names, and empty fields
+    are absent.
+    """
 
     body: Json
     at: Instant
@@ -278,8 +280,8 @@ class Answer:
 class Identity:
     """The identity of the caller.
 
-    ``account``: the service account's address; empty if the credentials do not show it. ``key_file``: whether they are
-    a key.
+    ``account``: the service account's address, or empty if the credentials do not show it. ``key_file``: whether the
+    credentials are a key.
     """
 
     account: str
@@ -287,9 +289,9 @@ class Identity:
 
 
 class Sdk:
-    """The SDK's clients. Each is made when it is first needed.
+    """The SDK's clients. Each client is made when it is first needed.
 
-    ``endpoint``, ``credentials``: those of tests; by default Google Cloud and the SDK's own credentials.
+    ``endpoint``, ``credentials``: given in tests. By default they are Google Cloud and the SDK's own credentials.
     """
 
     def __init__(self, endpoint: str | None = None, credentials: Any = None) -> None:
@@ -300,7 +302,7 @@ class Sdk:
         self._answered = threading.local()
 
     def __call__(self, call: Call, params: Params) -> Answer:
-        """Send one call and wait for its answer. SdkError if there is none."""
+        """Send one call and wait for its answer. Raises SdkError if there is no answer."""
         try:
             method = getattr(self.client(call.service), call.python_name)
             self._answered.date = ""
@@ -315,7 +317,7 @@ class Sdk:
         return Answer(body, time_in(self._answered.date))
 
     def identity(self) -> Identity:
-        """The identity of the credentials that are used. SdkError if there are none."""
+        """The identity of the credentials that are used. Raises SdkError if there are no credentials."""
         try:
             credentials = self._found()
         except Exception as error:
@@ -340,7 +342,8 @@ class Sdk:
         return self._credentials
 
     def _make(self, service: str) -> Any:
-        # Not an attribute of compute_v1: that module imports a hundred services, and the image does without it.
+        # This does not use an attribute of compute_v1: that module imports a hundred services, and the image leaves it
+        # out.
         module = importlib.import_module(f"google.cloud.compute_v1.services.{snake_case(service)}")
         name = "".join(part.capitalize() for part in snake_case(service).split("_"))
         client = getattr(module, f"{name}Client")
@@ -350,7 +353,7 @@ class Sdk:
 
 
 class _Dated:
-    """An interceptor of the SDK that changes nothing and keeps the time of each answer."""
+    """An interceptor of the SDK that changes nothing and stores the time of each answer."""
 
     def __init__(self, answered: threading.local) -> None:
         self._answered = answered
@@ -410,7 +413,8 @@ class Calls:
     async def __call__(self, pool: PoolId, call: Call, **params: Any) -> Answer:
         """The answer.
 
-        Reads are tried again; a mutation is sent once. ProviderError; for launches also LaunchRefused.
+        A read that fails is repeated, and a mutation is sent only once. Raises ProviderError, and for launches also
+        LaunchRefused.
         """
         return await self._threads.patiently(lambda: self._once(pool, call, params), mutation=call.mutation)
 
@@ -424,7 +428,8 @@ class Calls:
     ) -> tuple[list[Json], Instant]:
         """All rows under ``key``, page by page, and the cloud's time of the first page.
 
-        ``enough``: whether no page is needed after one with that row. It gets the row and the time of the list.
+        ``enough``: a function of a row and the time of the list. If it returns True, no page after that row's page is
+        read.
         """
         answer = await self(pool, call, **params)
         rows, asked = list(answer.body.get(key, ())), answer.at
@@ -436,9 +441,10 @@ class Calls:
         return rows, asked
 
     async def operation(self, pool: PoolId, call: Call, zone: str, **params: Any) -> Answer:
-        """Start an operation and wait some seconds for its end. Returns the operation, which may not be done.
+        """Start an operation and wait some seconds for its end. Returns the operation, which may not have ended.
 
-        Once it is accepted nothing is raised: if it cannot be read again, the answer that accepted it is returned.
+        Once the operation is accepted, nothing is raised. If it cannot be read again, the answer that accepted it is
+        returned.
         """
         answer = await self(pool, call, zone=zone, **params)
         for pause in _OPERATION_PAUSES:
@@ -453,16 +459,16 @@ class Calls:
         return answer
 
     async def identity(self, pool: PoolId) -> Identity | None:
-        """The identity whose credentials are used; None if it is not the SDK that sends.
+        """The identity whose credentials are used, or None if calls are not sent by the SDK.
 
-        CloudUnauthorized if there are none.
+        Raises CloudUnauthorized if there are no credentials.
         """
         if not isinstance(self._send, Sdk):
             return None
         return await self._threaded(pool, "google.auth.default", self._send.identity, mutation=False)
 
     def close(self) -> None:
-        """End the threads after their calls."""
+        """End the threads once their calls have ended."""
         self._threads.close()
 
     async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:

@@ -51,14 +51,16 @@ from charterer.providers.gcp.template import GceHardware, InstanceTemplates, Tem
 from charterer.providers.provider import NONE_KNOWN, Check, Drained, KnownMachines, PreflightFinding, checked
 from charterer.providers.threads import Sleep
 
-# All instances of this cluster in a zone, with those that ended lately. Only operations show when those ended.
+# All instances of this cluster in a zone, including those that ended lately. Only operations show when an instance
+# ended.
 
 
 @dataclass(slots=True)
 class _ZoneInstances:
     """The known instances of a zone.
 
-    ``listed``: instances as last listed, and when. ``ended``: those that have ended. ``asked``: the pool of each order.
+    ``listed``: the instances as they were last listed, and the time of that list. ``ended``: the instances that have
+    ended. ``asked``: the pool of each order.
     """
 
     listed: dict[InstanceId, tuple[ListedInstance, Instant]] = field(default_factory=dict)
@@ -75,14 +77,14 @@ class Machines:
         self._zones: dict[str, _ZoneInstances] = {}
 
     def asked(self, pool: Pool, zone: str, orders: Iterable[OrderToken]) -> None:
-        """Note that the pool has asked for these orders.
+        """Note that the pool has sent these orders.
 
-        Their instances belong to it, even if no list ever shows them.
+        The orders' instances belong to this pool, even if no list ever shows them.
         """
         self._zone(zone).asked |= dict.fromkeys(orders, pool.id)
 
     def given_up(self, zone: str, orders: Iterable[OrderToken]) -> None:
-        """Forget orders for which nobody waits any more."""
+        """Forget orders that nobody waits for any more."""
         for order in orders:
             self._zone(zone).asked.pop(order, None)
 
@@ -103,7 +105,7 @@ class Machines:
         return {pool.id: [row for row in rows if row.pool == pool.id] for pool in pools}, asked
 
     async def _look_for(self, pool: PoolId, zone: str, id: InstanceId, found: dict[InstanceId, ListedInstance]) -> None:
-        """Look for a known instance that no label finds: it may have lost its labels, or have ended."""
+        """Look for a known instance that no label finds. It may have lost its labels, or have ended."""
         try:
             answer = await self._calls(pool, Call.GET_INSTANCE, zone=zone, instance=id)
         except NotFoundInCloud:
@@ -135,7 +137,7 @@ class Machines:
                 del state.ended[id]
 
     async def _see_unlisted(self, zone: str, found: Mapping[InstanceId, ListedInstance]) -> None:
-        """Find instances that were ordered and ended before any list showed them."""
+        """Find instances that were ordered and have ended before any list showed them."""
         state = self._zone(zone)
         for each in self._history.operations(zone):
             order = order_of(each.name)
@@ -153,19 +155,19 @@ class Machines:
 
 
 def _ended(end: Operation, launched: Instant, zone: str, pool: PoolId) -> ListedInstance:
-    """An instance that is known from operations only."""
+    """An instance that only operations show."""
     row = ListedInstance(end.target, end.name, zone, "", pool, "TERMINATED", launched, None)
     return row.end(end.ended if end.ended is not None else end.began)
 
 
-# How many more GPUs a project may have: its quotas of the region and of all regions, minus what is used.
+# How many more GPUs a project may have: its quotas of the region and of all regions, minus the GPUs that are used.
 
 
 _EVERYWHERE: Final = "GPUS_ALL_REGIONS"
 
 
 class Quotas:
-    """Compares quotas with what is used."""
+    """Compares quotas with their use."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -173,9 +175,9 @@ class Quotas:
     async def finding(
         self, pool: Pool, region: str, gpus: Mapping[str, int], own: int, *, flex: bool
     ) -> PreflightFinding:
-        """Whether all nodes of the pool would fit into the quotas of their GPUs.
+        """Whether all nodes of the pool fit into the quotas of their GPUs.
 
-        ``own``: number of nodes that it has already.
+        ``own``: number of nodes that the pool has already.
         """
         [(accelerator, each)] = gpus.items()
         preemptible = flex or pool.capacity_type is CapacityType.SPOT
@@ -210,11 +212,11 @@ def _free(row: Json) -> int:
     return max(_limit(row) - _used(row), 0)
 
 
-# A reservation in which a pool's nodes are made: what it has, and when it ends.
+# A reservation in which a pool's nodes are made: what machines it has, and when it ends.
 
 
 async def reservation_finding(calls: Calls, pool: Pool, cloud: GcpTemplate, template: Template) -> PreflightFinding:
-    """The finding whether the reservation exists, has the pool's machine type, and is ready."""
+    """The finding on whether the reservation exists, has the pool's machine type, and is ready."""
     try:
         answer = await calls(pool.id, Call.GET_RESERVATION, zone=cloud.zone, reservation=cloud.reservation)
     except NotFoundInCloud as error:
@@ -237,14 +239,14 @@ async def reservation_finding(calls: Calls, pool: Pool, cloud: GcpTemplate, temp
     return PreflightFinding("reservation", not wrong, f"{told}; {'; '.join(wrong)}" if wrong else told)
 
 
-# Preflight: finds what would fail, or cost money by surprise, before the first dollar is spent.
+# Preflight: checks that find failures and surprising costs before any money is spent.
 
 
 _KEY_FILE: Final = "a key file, which works for whoever has it until somebody deletes it: use Workload Identity instead"
 
 
 class Preflight:
-    """Looks at everything that a pool needs. It changes nothing."""
+    """Checks everything that a pool needs. It changes nothing."""
 
     def __init__(
         self, calls: Calls, hardware: GceHardware, groups: Groups, templates: InstanceTemplates, prices: Prices
@@ -257,7 +259,7 @@ class Preflight:
         self._quotas = Quotas(calls)
 
     async def findings(self, pool: Pool, cluster: str) -> Sequence[PreflightFinding]:
-        """One finding for each thing that was looked at. Without credentials there is only the finding about these."""
+        """One finding for each thing that was checked. If there are no credentials, the only finding is about them."""
         try:
             who = await self._credentials(pool)
         except ProviderError as error:
@@ -340,7 +342,7 @@ class Preflight:
 
 
 def flex_start(cloud: GcpGroup | GcpTemplate) -> bool:
-    """Whether its nodes are ordered by resize requests."""
+    """Whether the pool's nodes are ordered by resize requests."""
     return isinstance(cloud, GcpGroup) and cloud.run_seconds is not None
 
 
@@ -358,11 +360,11 @@ GcpCloudSpec = GcpGroup | GcpTemplate
 class GcpCloud:
     """The Provider of one project.
 
-    ``cluster``: reads the uid of the namespace kube-system, which labels carry.
-    ``send``: sends a call; by default the SDK.
-    ``clock``: seconds that only increase.
+    ``cluster``: reads the uid of the namespace kube-system, which is in the labels.
+    ``send``: sends a call. By default it is the SDK.
+    ``clock``: seconds of a clock that never goes back.
     ``sleep``: waits between attempts.
-    ``prices``: by default those of this package.
+    ``prices``: by default the prices of this package.
     """
 
     def __init__(
@@ -391,7 +393,9 @@ class GcpCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """One list of instances and one of operations for each zone, and for each group what it is making."""
+        """The surveys. For each zone, a list of instances and a list of operations are read. For each group, the nodes
+        that the group is making are read too.
+        """
         zones: dict[str, list[Pool]] = {}
         for pool in pools:
             zones.setdefault(_mine(pool).zone, []).append(pool)
@@ -401,7 +405,9 @@ class GcpCloud:
     async def _survey_zone(
         self, zone: str, pools: Sequence[Pool], known: KnownMachines
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """The surveys of the pools of one zone. A zone that cannot be reached does not affect others."""
+        """The surveys of the pools of one zone. If the zone cannot be reached, pools of other zones are not
+        affected.
+        """
         first = pools[0].id
         try:
             with understood(first, "survey", Transient):
@@ -418,7 +424,7 @@ class GcpCloud:
             return self._prices.quote(pool, await self._offering(pool, cloud), cloud.region, flex=flex_start(cloud))
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Make the nodes that are missing. The same orders again make nothing more."""
+        """Make the nodes that are missing. If it is called again with the same orders, no further nodes are made."""
         cluster = await self._cluster(pool.id)
         with understood(pool.id, "ask", CloudOutcomeUnknown):
             match _mine(pool):
@@ -434,7 +440,7 @@ class GcpCloud:
                     return await self._bulk.ask(pool, cloud, ask, template, cluster)
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Take the names out of the group, or cancel the requests for them.
+        """Remove the names from the group, or cancel the requests for them.
 
         With bulkInsert there is nothing to withdraw.
         """
@@ -446,7 +452,7 @@ class GcpCloud:
                 await self._members.withdraw(pool, cloud, orders)
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """End the instance and its place in the group, if it belongs to this cluster and this pool."""
+        """End the instance and remove its place in the group, if it belongs to this cluster and this pool."""
         cloud, cluster = _mine(pool), await self._cluster(pool.id)
         with understood(pool.id, "terminate", CloudOutcomeUnknown):
             try:
@@ -469,10 +475,10 @@ class GcpCloud:
                 return
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Do nothing: the time limit of an instance cannot be changed while it runs."""
+        """Do nothing. The time limit of an instance cannot be changed while the instance runs."""
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """Find what would fail, or cost money by surprise, before the first dollar is spent."""
+        """Find failures and surprising costs before any money is spent."""
         _mine(pool)
         with understood(pool.id, "preflight", UnknownCode):
             return await self._preflight.findings(pool, await self._cluster(pool.id))
@@ -517,7 +523,7 @@ class GcpCloud:
     async def _of_group(
         self, pool: Pool, group: GcpGroup, rows: Sequence[ListedInstance], asked: Instant
     ) -> tuple[Sequence[ListedInstance], frozenset[OrderToken], Sequence[Refusal]]:
-        """The instances, unlisted ones included; the orders that the group is making; and its refusals."""
+        """The instances (unlisted ones included), the orders that the group is making, and the group's refusals."""
         settings = await self._groups.settings(pool, group)
         members = await self._members.listed(pool, group, [row.id for row in rows if row.ended is None])
         rows = [*rows, *await self._unlisted(pool, group, rows, members)]
@@ -534,7 +540,7 @@ class GcpCloud:
     ) -> Sequence[ListedInstance]:
         """Instances of the group with our names that no label finds.
 
-        Those with another cluster's labels are left out.
+        Instances with another cluster's labels are left out.
         """
         listed, found = {row.id for row in rows}, []
         for member in members:
@@ -560,7 +566,7 @@ class GcpCloud:
 
 
 def _is_ours(row: ListedInstance, pool: Pool, cluster: str) -> bool:
-    """Whether an instance belongs to this cluster and pool, by its name and the labels that it has."""
+    """Whether an instance belongs to this cluster and pool, by its name and its labels."""
     named = order_of(row.name) is not None
     return named and row.cluster in (cluster, "") and row.pool in (label_value(pool.id), "")
 
@@ -571,7 +577,7 @@ def _not_ours(pool: Pool, row: ListedInstance) -> InvalidRequest:
 
 
 def _mine(pool: Pool) -> GcpCloudSpec:
-    """The pool's spec for Google Cloud. InvalidRequest if it has none."""
+    """The pool's spec for Google Cloud. Raises InvalidRequest if the pool has none."""
     if not isinstance(pool.cloud, GcpGroup | GcpTemplate):
         raise InvalidRequest(pool.id, "spec", "NotGcp", "this is no pool of Google Cloud")
     return pool.cloud

@@ -28,7 +28,7 @@ from charterer.providers.gcp.permissions import Call
 from charterer.providers.gcp.template import InstanceTemplates, Template, problems_of
 from charterer.providers.threads import in_waves
 
-# Zonal managed instance groups: their settings, and which of these would add or end nodes by themselves.
+# Zonal managed instance groups: their settings, and the settings by which a group would add or end nodes by itself.
 
 
 FIELD: Final = "spec.gcp.instanceGroup"
@@ -48,7 +48,7 @@ class GroupSettings:
 
 
 class Groups:
-    """Reads the settings of groups. ``clock``: seconds that only increase."""
+    """Reads the settings of groups. ``clock``: seconds of a clock that never goes back."""
 
     def __init__(self, calls: Calls, templates: InstanceTemplates, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -57,7 +57,7 @@ class Groups:
         self._settings: dict[tuple[str, str], tuple[float, GroupSettings]] = {}
 
     async def settings(self, pool: Pool, group: GcpGroup) -> GroupSettings:
-        """The group's settings. InvalidRequest if there is no such group in the pool's zone."""
+        """The group's settings. Raises InvalidRequest if the pool's zone has no such group."""
         key = group.zone, group.group
         known = self._settings.get(key)
         if known is None or self._clock() - known[0] > _SETTINGS_SECONDS:
@@ -66,7 +66,9 @@ class Groups:
         return known[1]
 
     async def fit(self, pool: Pool, group: GcpGroup, cluster: str) -> GroupSettings:
-        """The settings of a group that does not change its nodes by itself. InvalidRequest for any other group."""
+        """The settings of a group that does not change its nodes by itself. Raises InvalidRequest for any other
+        group.
+        """
         settings = await self.settings(pool, group)
         if wrong := problems_of_group(pool, group, settings, cluster):
             raise InvalidRequest(pool.id, FIELD, "UnfitGroup", f"{group.group}: {'; '.join(wrong)}")
@@ -104,7 +106,9 @@ class Groups:
 
 
 def problems_of_group(pool: Pool, group: GcpGroup, settings: GroupSettings, cluster: str) -> Sequence[str]:
-    """Settings that add or end nodes by themselves, hide nodes, keep something billed, or sell another kind of node."""
+    """Settings by which a group adds or ends nodes by itself, hides nodes, keeps something billed, or sells another
+    kind of node.
+    """
     row = settings.row
     wrong = [
         *_unlabelled(pool, settings, cluster),
@@ -130,7 +134,7 @@ def _unlabelled(pool: Pool, settings: GroupSettings, cluster: str) -> Sequence[s
 
 
 def _autonomous(row: Json) -> Sequence[str]:
-    """Settings that add or end nodes by themselves."""
+    """Settings by which the group adds or ends nodes by itself."""
     wrong = []
     if scaler := row.get("status", {}).get("autoscaler"):
         wrong.append(f"autoscaler {last(scaler)} would add and end nodes: delete it")
@@ -146,7 +150,7 @@ def _autonomous(row: Json) -> Sequence[str]:
 
 
 def _changing(row: Json) -> Sequence[str]:
-    """Settings by which the group replaces nodes, makes nodes of another kind, or keeps what is billed."""
+    """Settings by which the group replaces nodes, makes nodes of another kind, or keeps something that is billed."""
     wrong = []
     update = row.get("update_policy", {}).get("type_", "PROACTIVE")
     if update != "OPPORTUNISTIC":
@@ -166,19 +170,21 @@ def _changing(row: Json) -> Sequence[str]:
     return wrong
 
 
-# How an operation ended that was to end something.
+# How an operation ended that should end something.
 
 
 def raise_for(pool: PoolId, call: Call, answer: Answer) -> None:
-    """Raise the ProviderError for an operation's first error, if it has one. In that case nothing has happened."""
+    """Raise the ProviderError for an operation's first error, if it has one. If there is an error, nothing has
+    happened.
+    """
     for error in errors_in(answer.body.get("error", {})):
         status = int(answer.body.get("http_error_status_code", 400))
         told = SdkError(Lack.CODE, error.code, error.message, status, answer.at)
         raise call_error(pool, call.full_name, told, mutation=call.mutation)
 
 
-# Nodes by resize requests of a group (flex-start). A request makes all of its nodes or none, and waits until there is
-# room.
+# Nodes by resize requests of a group (flex-start). A request makes either all of its nodes or none, and waits until
+# there is room.
 
 
 _QUEUED: Final = frozenset({"ACCEPTED", "CREATING"})
@@ -190,7 +196,7 @@ _GIVEN_UP: Final = frozenset({"CANCELLED", _FAILED})
 class ResizeRequest:
     """A resize request with one of our names.
 
-    ``errors``: why it failed. ``attempt``: why it is still queued.
+    ``errors``: why the request failed. ``attempt``: why the request is still queued.
     """
 
     name: str
@@ -215,7 +221,9 @@ class FlexRequests:
         return [request for row in rows if (request := _request(row)).orders], asked
 
     async def ask(self, pool: Pool, group: GcpGroup, ask: Ask, settings: GroupSettings) -> Reply:
-        """Request the orders that are not served yet: in one request if they are needed together, else in one each."""
+        """Request the orders that are not served yet. Orders that are needed together are in one request. Otherwise
+        each order has its own.
+        """
         requests, _ = await self.listed(pool.id, group)
         await self._history.read(pool.id, group.zone)
         known = {order for each in requests if each.state not in _GIVEN_UP for order in each.orders}
@@ -232,7 +240,7 @@ class FlexRequests:
     async def withdraw(self, pool: Pool, group: GcpGroup, orders: Sequence[OrderToken]) -> None:
         """Cancel the queued requests of these orders, each as a whole.
 
-        If one is being served, the next survey shows that.
+        If a request is already being served, it is not cancelled, and the next survey shows its nodes.
         """
         requests, _ = await self.listed(pool.id, group)
         for request in requests:
@@ -254,7 +262,7 @@ class FlexRequests:
     ) -> Sequence[Refusal]:
         """Why requests failed, or will fail.
 
-        That there is no room now is no refusal, because a request waits for room.
+        A lack of room now is no refusal, because a request waits for room.
         """
         found = []
         for request in requests:
@@ -273,9 +281,10 @@ class FlexRequests:
         settings: GroupSettings,
         known: Sequence[ResizeRequest],
     ) -> Mapping[OrderToken, Refusal]:
-        """Why each order is not served; empty if the request is accepted, or was before.
+        """For each order that is not served, the reason. Empty if the request is accepted now or was accepted before.
 
-        A request that was cancelled or failed keeps its name, so the next one for the same orders gets another name.
+        A request that was cancelled or failed keeps its name. So the next request for the same orders gets another
+        name.
         """
         before = sum(each.orders == frozenset(orders) and each.state in _GIVEN_UP for each in known)
         again = [f"again {before}"] if before else []
@@ -332,11 +341,12 @@ def _request(row: Json) -> ResizeRequest:
     )
 
 
-# Nodes in a zonal managed instance group: they are made and withdrawn by name. Also what the group cannot make.
+# Nodes in a zonal managed instance group are made and withdrawn by name. The code also finds out which nodes the group
+# cannot make.
 
 
 _MEMBERS_SECONDS: Final = 300.0
-"""Seconds for which a group in which nothing happens is not listed again."""
+"""Seconds for which a group in which nothing changes is not listed again."""
 _MOST_NAMES: Final = 1000
 """Most names in one call."""
 _MAKING: Final = frozenset({"CREATING", "CREATING_WITHOUT_RETRIES", "RECREATING", "VERIFYING"})
@@ -346,7 +356,8 @@ _MAKING: Final = frozenset({"CREATING", "CREATING_WITHOUT_RETRIES", "RECREATING"
 class Member:
     """A managed instance with one of our names.
 
-    ``id``: the id of its instance; empty while there is none. ``errors``: why the last attempt to make it failed.
+    ``id``: the id of its instance, or empty while there is none. ``errors``: why the last attempt to make the instance
+    failed.
     """
 
     order: OrderToken
@@ -357,12 +368,12 @@ class Member:
 
     @property
     def in_the_making(self) -> bool:
-        """Whether the group still tries to make its instance."""
+        """Whether the group still tries to make the instance."""
         return not self.id and self.action in _MAKING
 
     @property
     def left_over(self) -> bool:
-        """Whether its instance is gone and the group does nothing about that."""
+        """Whether the instance is gone and the group does nothing about that."""
         return not self.id and self.action == "NONE"
 
 
@@ -373,7 +384,9 @@ class _Listed:
 
 
 class GroupMembers:
-    """Makes and ends the managed instances of pools with a group. ``clock``: seconds that only increase."""
+    """Makes and ends the managed instances of pools with a group. ``clock``: seconds of a clock that never goes
+    back.
+    """
 
     def __init__(self, calls: Calls, history: OperationHistory, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -384,7 +397,7 @@ class GroupMembers:
     async def listed(self, pool: Pool, group: GcpGroup, there: Collection[InstanceId]) -> Sequence[Member]:
         """The group's managed instances with our names. ``there``: the pool's instances that a list shows.
 
-        While nothing is made or ended they are read only now and then.
+        While no instance is made or ended, the managed instances are read only now and then.
         """
         known = self._listed.get((group.zone, group.group))
         if known is not None and self._clock() - known.read < _MEMBERS_SECONDS:
@@ -398,8 +411,8 @@ class GroupMembers:
     ) -> Sequence[Refusal]:
         """Why the group could not make the instances that it still tries to make.
 
-        An attempt that is under way has no error. For such instances the group's own list of errors has the earlier
-        ones.
+        An attempt that is under way has no error. For such an instance the group's own list of errors has the errors of
+        earlier attempts.
         """
         making = [member for member in members if member.in_the_making]
         errors = {member.order: (member.errors, asked) for member in making if member.errors}
@@ -427,14 +440,16 @@ class GroupMembers:
         return Reply({}, refused)
 
     async def withdraw(self, pool: Pool, group: GcpGroup, orders: Sequence[OrderToken]) -> None:
-        """Take the names without an instance out of the group. Instances that exist are listed by the next survey."""
+        """Remove from the group the names that have no instance. The next survey lists instances that exist."""
         members = await self._read(pool.id, group)
         names = [member.name for member in members if member.order in set(orders) and not member.id]
         if names:
             await self._delete(pool.id, group, names)
 
     async def end(self, pool: PoolId, group: GcpGroup, name: str) -> bool:
-        """Delete the instance of that name with its place in the group. Returns False if the group does not have it."""
+        """Delete the instance of that name and its place in the group. Returns False if the group does not have the
+        instance.
+        """
         members = await self._read(pool, group)
         if not any(member.name == name for member in members):
             return False
@@ -444,9 +459,11 @@ class GroupMembers:
     async def _create(
         self, pool: PoolId, group: GcpGroup, orders: Sequence[OrderToken]
     ) -> tuple[tuple[LaunchError, ...], Instant]:
-        """Why the group did not take the orders; empty if it did. A name that it has already is no error.
+        """For each order that the group did not accept, the reason. Empty if it accepted all. If the group has a name
+        already, that is no error.
 
-        If the group has one of several names, it takes none of them. Then each is ordered in a call of its own.
+        If a call has several names and the group already has one of the names, the group accepts none of them. Then
+        each order is sent in a call of its own.
         """
         self._listed.pop((group.zone, group.group), None)
         body = {"instances": [{"name": instance_name(order)} for order in orders]}

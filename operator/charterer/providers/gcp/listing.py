@@ -15,24 +15,24 @@ from charterer.providers.codes import LaunchError
 from charterer.providers.gcp.calls import Calls, Json
 from charterer.providers.gcp.permissions import Call
 
-# Names and labels of instances: the name contains the order, the labels the cluster and the pool.
+# Names and labels of instances. The name contains the order, and the labels contain the cluster and the pool.
 #
 # Labels of Google Cloud have lower-case letters, digits, hyphens and underscores, at most 63; names of instances at
 # most 63 by RFC 1035 (https://cloud.google.com/compute/docs/naming-resources, .../docs/labeling-resources).
 
 
 CLUSTER_LABEL: Final = "charterer-cluster"
-"""The uid of the namespace kube-system."""
+"""The label whose value is the uid of the namespace kube-system."""
 POOL_LABEL: Final = "charterer-pool"
 
 _PREFIX: Final = "charterer-"
 _NAME: Final = re.compile(rf"{_PREFIX}(c[-a-z0-9]{{1,51}})")
 _SPACE: Final = uuid.UUID("6f1d3c0e-2f0f-5b0c-9a52-6f2d2c6d7a10")
-"""The name space of request ids. It could be any other one, but must never change."""
+"""The name space of request ids. Any other value would do as well, but it must never change."""
 
 
 def labels_of(cluster: str, pool: PoolId) -> Mapping[str, str]:
-    """The labels that each instance of a pool carries."""
+    """The labels that each instance of a pool has."""
     return {CLUSTER_LABEL: cluster, POOL_LABEL: label_value(pool)}
 
 
@@ -48,7 +48,7 @@ def instance_name(order: OrderToken) -> str:
 
 
 def order_of(name: str) -> OrderToken | None:
-    """The order that an instance of this name serves; None if it is not one of our names."""
+    """The order that an instance of this name serves, or None if the name is not one of ours."""
     found = _NAME.fullmatch(name)
     return None if found is None else OrderToken(found[1])
 
@@ -62,7 +62,7 @@ def request_id(orders: Iterable[OrderToken], *about: str) -> str:
 
 
 def request_name(orders: Sequence[OrderToken], *about: str) -> str:
-    """The name of the resize request for these orders. ``about``: as for the request id."""
+    """The name of the resize request for these orders. ``about``: as in ``request_id``."""
     return f"{_PREFIX}r{uuid.UUID(request_id(orders, *about)).hex}"
 
 
@@ -72,11 +72,11 @@ def last(link: str) -> str:
 
 
 LAG_SECONDS: Final = 60.0
-"""Seconds by which lists may be late. They show a new instance within seconds; no bound is documented."""
+"""Seconds by which lists may be late. Lists show a new instance within seconds, but Google documents no bound."""
 LISTED_SECONDS: Final = 3600.0
 """Seconds for which an ended instance is still reported, from the operations of its zone."""
 BILLING_MINIMUM: Final = 60
-"""Seconds that are billed at least (https://cloud.google.com/compute/vm-instance-pricing)."""
+"""Least seconds that are billed (https://cloud.google.com/compute/vm-instance-pricing)."""
 
 _STATES: Final[Mapping[str, InstanceState]] = {
     "PROVISIONING": InstanceState.PENDING,
@@ -84,7 +84,8 @@ _STATES: Final[Mapping[str, InstanceState]] = {
     "PENDING": InstanceState.PENDING,
     "RUNNING": InstanceState.RUNNING,
     "REPAIRING": InstanceState.RUNNING,
-    "SUSPENDING": InstanceState.RUNNING,  # somebody's work by hand, as those below: it can go on, and is to be ended
+    # a person did this and the following by hand; the instance can go on, so Charterer ends it
+    "SUSPENDING": InstanceState.RUNNING,
     "SUSPENDED": InstanceState.RUNNING,
     "STOPPED": InstanceState.RUNNING,
     "TERMINATED": InstanceState.RUNNING,
@@ -92,15 +93,17 @@ _STATES: Final[Mapping[str, InstanceState]] = {
     "STOPPING": InstanceState.STOPPING,
     "DEPROVISIONING": InstanceState.STOPPING,
 }
-"""The domain's state for each status. A stopped instance has its disks; a deleted one is not listed any more."""
+"""The domain's state for each status. A stopped instance still has its disks. A deleted instance is no longer
+listed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedInstance:
     """An instance of a zone's list.
 
-    ``cluster``, ``pool``: its labels; empty if it has none. ``ends``: when Google Cloud deletes it by itself; None if
-    never.
+    ``cluster``, ``pool``: its labels, or empty if it has none. ``ends``: when Google Cloud deletes the instance by
+    itself, or None if never.
     """
 
     id: InstanceId
@@ -115,12 +118,12 @@ class ListedInstance:
 
     @property
     def order(self) -> OrderToken | None:
-        """The order that it serves; None if its name is not one of ours."""
+        """The order that the instance serves, or None if its name is not one of ours."""
         return order_of(self.name)
 
     @property
     def state(self) -> InstanceState:
-        """Its state. An instance that is being deleted is still billed."""
+        """The instance's state. An instance that is being deleted is still billed."""
         return InstanceState.ENDED if self.ended is not None else _STATES[self.status]
 
     @property
@@ -133,7 +136,7 @@ class ListedInstance:
         return replace(self, ended=at)
 
     def to_domain(self, project: str) -> Instance:
-        """The instance. Once its Node has joined, the provider's id identifies it."""
+        """The instance as a domain value. Once its Node has joined, the provider's id identifies it."""
         return Instance(
             id=self.id,
             state=self.state,
@@ -153,7 +156,7 @@ async def instances_of(
 ) -> tuple[Mapping[InstanceId, ListedInstance], Instant]:
     """The instances of this cluster in a zone, and the cloud's time. ``pool``: the pool that errors name.
 
-    A list of all zones at once would fail for all of them if one zone cannot be reached.
+    The list is made for one zone, because a list of all zones would fail if a single zone cannot be reached.
     """
     rows, asked = await calls.pages(
         pool, Call.LIST_INSTANCES, "items", zone=zone, filter=f"labels.{CLUSTER_LABEL} = {cluster}", max_results=_PAGE
@@ -189,15 +192,16 @@ _INSERT: Final = "insert"
 _BULK_INSERT: Final = "bulkInsert"
 _PREEMPTED: Final = "compute.instances.preempted"
 _ENDING: Final = ("delete", _PREEMPTED, "compute.instances.repair.recreateInstance")
-"""Types of operations after which an instance that is not listed has ended. Sources: the page "Spot VMs" (preempted),
-and "Repair VMs in a MIG"."""
+"""Types of operations that mean the end of an instance, if the instance is not listed. Sources: the page "Spot VMs"
+(preempted), and "Repair VMs in a MIG".
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An operation of a zone.
 
-    ``request``: the id of its request. ``ended``: when it ended; None while it is not done.
+    ``request``: the id of its request. ``ended``: when it ended, or None if it has not ended.
     """
 
     id: str
@@ -211,7 +215,7 @@ class Operation:
 
     @property
     def ends_instance(self) -> bool:
-        """Whether its target is gone after it, if the target is not listed."""
+        """Whether the operation means the end of its target, if the target is not listed."""
         return self.kind in _ENDING and self.ended is not None and not self.errors
 
 
@@ -246,7 +250,7 @@ class _ZoneOperations:
 
 
 class OperationHistory:
-    """Reads the operations of zones, each only once, and keeps them as long as ended instances are reported."""
+    """Reads each operation of the zones only once. It stores operations as long as ended instances are reported."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -255,8 +259,8 @@ class OperationHistory:
     async def read(self, pool: PoolId, zone: str) -> None:
         """Read the new operations of a zone. ``pool``: the pool that errors name.
 
-        They are read without a filter, because a filter by time is not documented. The newest come first, and reading
-        stops at those that are known.
+        The operations are read without a filter, because no filter by time is documented. The newest come first, and
+        reading stops at the first operations that are known.
         """
         known = self._zones.setdefault(zone, _ZoneOperations())
         rows, asked = await self._calls.pages(
@@ -278,8 +282,9 @@ class OperationHistory:
         known.read = asked
 
     def operations(self, zone: str) -> Sequence[Operation]:
-        """The operations of a zone that were read and are not too old: those on instances with our names, and bulk
-        inserts."""
+        """The stored operations of a zone that are not too old. They are the operations on instances with our names,
+        and the bulk inserts.
+        """
         return list(self._zones[zone].operations.values()) if zone in self._zones else ()
 
     def served(self, zone: str) -> frozenset[OrderToken]:
@@ -288,7 +293,7 @@ class OperationHistory:
         return frozenset(order for order in ended if order is not None)
 
     async def launch_of(self, pool: PoolId, zone: str, instance: InstanceId) -> Instant | None:
-        """When an instance was made, by the operation that made it; None if that operation is not kept any more."""
+        """When an instance was made, by the operation that made it. None if that operation is no longer stored."""
         if not instance.isdecimal():
             return None
         rows, _ = await self._calls.pages(
@@ -298,17 +303,17 @@ class OperationHistory:
         return min((each.began for each in made), default=None)
 
     def end_of(self, zone: str, instance: InstanceId) -> Operation | None:
-        """The operation that ended an instance which is not listed; None if no operation shows its end.
+        """The operation that ended an instance which is not listed. None if no operation shows its end.
 
-        If there was a preemption, it is that one, whenever the rest was deleted. Otherwise it is the last such
-        operation.
+        If the instance was preempted, the operation is the preemption, whenever the instance was deleted. Otherwise it
+        is the last operation that means its end.
         """
         ending = [each for each in self.operations(zone) if each.target == instance and each.ends_instance]
         return max(ending, key=lambda each: (each.kind == _PREEMPTED, each.ended), default=None)
 
 
 def _known_until(known: _ZoneOperations, asked: Instant) -> Instant:
-    """The time up to which operations need not be read: earlier ones are known, or too old."""
+    """The time up to which operations need not be read. Earlier operations are known or too old."""
     if known.read is None:
         return after(asked, -LISTED_SECONDS)
     unfinished = (each.began for each in known.operations.values() if each.ended is None)

@@ -58,7 +58,7 @@ class Call(Enum):
 
     @property
     def python_name(self) -> str:
-        """The method's name in the SDK. Methods that start an operation return the operation itself."""
+        """The method's name in the SDK. If a method starts an operation, this variant returns the operation itself."""
         name = snake_case(self.method)
         return f"{name}_unary" if self.mutation else name
 
@@ -103,10 +103,12 @@ RIGHTS: Final[Mapping[Call, tuple[For, tuple[str, ...]]]] = {
     Call.GET_PROJECT: (For.ALL, ("compute.projects.get",)),
     Call.GET_REGION: (For.ALL, ("compute.regions.get",)),
 }
-"""The rights that each call needs, and for which pools. A call that is not here cannot be made.
+"""The rights that each call needs, and the kinds of pools for which it needs them. A call that is not here cannot be
+made.
 
-Whoever makes instances from a template also needs the right to act as their service account. It is given on that
-account alone, not with this role. Google's own service account makes the instances of a group."""
+Whoever makes instances from a template also needs the right to act as the instances' service account. That right is
+given on that account alone, and not with this role. The instances of a group are made by Google's own service account.
+"""
 
 
 def rights(kinds: Iterable[For]) -> list[str]:
@@ -116,6 +118,6 @@ def rights(kinds: Iterable[For]) -> list[str]:
 
 
 def role(kinds: Iterable[For]) -> str:
-    """The least custom role for those kinds of pool, as the YAML that ``gcloud iam roles create --file`` reads."""
+    """The smallest custom role for those kinds of pool, as the YAML that ``gcloud iam roles create --file`` reads."""
     lines = ["title: Charterer", "stage: GA", "includedPermissions:", *(f"- {right}" for right in rights(kinds))]
     return "\n".join(lines) + "\n"

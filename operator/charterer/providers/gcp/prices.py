@@ -1,7 +1,7 @@
-"""Prices of machine types, from the table of this package, because Google Cloud publishes no price of a machine.
+"""Prices of machine types, from a table in this package, because Google Cloud publishes no price of a whole machine.
 
-Its price list has cores, memory and GPUs, each described by a text for people. ``tests.facts.google_prices`` makes the
-table.
+Google's price list has cores, memory and GPUs, each described by a text for people. ``tests.facts.google_prices`` makes
+the table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ORIGIN: Final = "https://github.com/cloudpilot-ai/karpenter-provider-gcp, pkg/pr
 def table_of(content: Mapping[str, Any], day: str) -> Mapping[str, Any]:
     """The table, made from the content of that file.
 
-    ValueError if the day has another form, or if there are no prices.
+    Raises ValueError if the day has another form, or if there are no prices.
     """
     date.fromisoformat(day)
     regions = content["prices"]
@@ -110,10 +110,10 @@ class Prices:
         self.table = table
 
     def quote(self, pool: Pool, offering: Offering, region: str, *, flex: bool) -> Quote:
-        """The price of a node. InvalidRequest if neither the table nor ``spec.price.hourly`` has one.
+        """The price of a node. Raises InvalidRequest if neither the table nor ``spec.price.hourly`` has one.
 
-        The worst price of a spot node is the on-demand price. The table has no price for flex-start, which costs at
-        most that.
+        The worst price of a spot node is the on-demand price. The table has no price for flex-start. Flex-start costs
+        at most the on-demand price, which is therefore used.
         """
         table, kind = self.table, offering.instance_type
         source = f"Charterer's table of Google Cloud prices of {table.day}, {region}"

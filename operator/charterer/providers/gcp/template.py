@@ -1,4 +1,4 @@
-"""Instance templates: what instances they make, and which settings would cost money by surprise."""
+"""Instance templates: what instances they make, and which settings would cause surprising costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from charterer.providers.gcp.listing import last
 from charterer.providers.gcp.permissions import Call
 from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
 
-# The nodes of an instance template, from the entry in its metadata that GKE writes for the cluster autoscaler.
+# The nodes of an instance template, as its metadata declares them. GKE writes the entry for the cluster autoscaler.
 #
 # https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/gce/templates.go
 
@@ -27,12 +27,12 @@ from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
 _ENTRY: Final = "kube-env"
 _VARIABLES: Final = "AUTOSCALER_ENV_VARS"
 _LINES: Final = re.compile(rf"^{_VARIABLES}:.*(?:\n[ \t].*)*", re.MULTILINE)
-"""The one entry of the YAML document that is read. It may continue in indented lines."""
+"""The only entry of the YAML document that is read. The entry may continue in indented lines."""
 _NAMED: Final[Mapping[str, tuple[str, ...]]] = {
     "arch": ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
     "os": ("kubernetes.io/os", "beta.kubernetes.io/os"),
 }
-"""Variables whose values are values of labels."""
+"""Variables whose values are the values of labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,9 @@ class KubeEnv:
     reserved: Mapping[str, str] = field(default_factory=dict)
 
     def left(self, resource: str, amount: int) -> str:
-        """The quantity that pods may have of ``amount`` thousandths; below 0 if more is reserved than there is."""
+        """The quantity that pods may have of ``amount`` thousandths. It is below 0 if more is reserved than there
+        is.
+        """
         try:
             kept = thousandths(self.reserved.get(resource, "0"))
         except ValueError:
@@ -91,9 +93,10 @@ _FLEX_START: Final = "FLEX_START"
 class Template:
     """An instance template.
 
-    ``accelerators``: for each type, the GPUs that it attaches.
+    ``accelerators``: for each type, the GPUs that the template attaches.
     ``model``: its provisioning model.
-    ``row``: its properties as Compute Engine describes them, without the metadata, in which GKE writes secrets.
+    ``row``: its properties as Compute Engine describes them, without the metadata, because GKE writes secrets into the
+    metadata.
     ``env``: the facts about its nodes in the metadata.
     """
 
@@ -107,13 +110,13 @@ class Template:
 
     @property
     def scheduling(self) -> Json:
-        """How its instances are scheduled."""
+        """How the template's instances are scheduled."""
         found: Json = self.row.get("scheduling", {})
         return found
 
 
 class InstanceTemplates:
-    """Reads templates. ``clock``: seconds that only increase."""
+    """Reads templates. ``clock``: seconds of a clock that never goes back."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -121,9 +124,9 @@ class InstanceTemplates:
         self._known: dict[str, tuple[float, Template]] = {}
 
     async def read(self, pool: PoolId, link: str, field: str) -> Template:
-        """The template with a link, or named ``NAME`` or ``REGION/NAME``. InvalidRequest if there is none.
+        """The template with a link, or named ``NAME`` or ``REGION/NAME``. Raises InvalidRequest if there is none.
 
-        ``field``: the field in which the pool names it, for errors.
+        ``field``: the field in which the pool names the template, for errors.
         """
         known = self._known.get(link)
         if known is None or self._clock() - known[0] > _KEPT_SECONDS:
@@ -156,7 +159,9 @@ class InstanceTemplates:
 
 
 def full_link(name: str) -> str:
-    """The link of a template that a pool names as ``NAME`` or ``REGION/NAME``. Links are returned as they are."""
+    """The link of a template that a pool names as ``NAME`` or ``REGION/NAME``. If the name is a link already, it is
+    returned.
+    """
     if "instanceTemplates/" in name:
         return name
     region, _, short = name.rpartition("/")
@@ -164,7 +169,7 @@ def full_link(name: str) -> str:
 
 
 def problems_of(pool: Pool, template: Template, *, flex: bool) -> Sequence[str]:
-    """Settings of a template that sell the wrong kind of node, or leave something behind that is billed."""
+    """Settings of a template by which it sells the wrong kind of node, or leaves something behind that is billed."""
     wrong, scheduling = [], template.scheduling
     wanted = _FLEX_START if flex else "SPOT" if pool.capacity_type is CapacityType.SPOT else "STANDARD"
     said = "spec.gcp.runSeconds" if flex else f"spec.capacityType {pool.capacity_type.value}"
@@ -189,8 +194,8 @@ class MachineType:
     """A machine type.
 
     ``gpus``: its own GPUs, by accelerator type.
-    ``told_otherwise``: a sentence if Compute Engine lists another number than Charterer's table, which is used; else
-    empty.
+    ``told_otherwise``: a sentence if Compute Engine lists another number of GPUs than Charterer's table. The table's
+    number is used. Otherwise empty.
     ``vcpus``: virtual CPUs.
     ``memory``: MiB.
     """
@@ -202,14 +207,16 @@ class MachineType:
 
 
 class GceHardware:
-    """Reads machine types. Each is read once, because its facts never change."""
+    """Reads machine types. Each is read only once, because its facts never change."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._types: dict[tuple[str, str], MachineType] = {}
 
     async def offering(self, pool: Pool, template: Template, zone: str, group: str, said: str) -> Offering:
-        """One node of the pool. InvalidRequest if it has no GPU. ``said``: the GPU type in the pool's spec."""
+        """One node of the pool. Raises InvalidRequest if the node has no GPU. ``said``: the GPU type in the pool's
+        spec.
+        """
         gpus = await self.gpus(pool.id, template, zone)
         own = gce_gpu(accelerator_of(template.machine_type))
         if template.machine_type in own.parts:
@@ -239,11 +246,13 @@ class GceHardware:
         return Offering(product, count, f"{template.machine_type}{attached}", zone, group, traits=traits)
 
     async def gpus(self, pool: PoolId, template: Template, zone: str) -> Mapping[str, int]:
-        """GPUs of a node by accelerator type. InvalidRequest if the zone does not offer the machine type."""
+        """GPUs of a node by accelerator type. Raises InvalidRequest if the zone does not offer the machine type."""
         return (await self._type(pool, template, zone)).gpus or template.accelerators
 
     async def told_otherwise(self, pool: PoolId, template: Template, zone: str) -> str:
-        """A sentence if Compute Engine lists another number of GPUs than the machine type has; else empty."""
+        """A sentence if Compute Engine lists another number of GPUs than the machine type has, or an empty text if the
+        numbers agree.
+        """
         return (await self._type(pool, template, zone)).told_otherwise
 
     async def _type(self, pool: PoolId, template: Template, zone: str) -> MachineType:

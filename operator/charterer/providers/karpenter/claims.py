@@ -1,4 +1,4 @@
-"""NodeClaims: how one is made for an order, and how one is read."""
+"""NodeClaims: how a claim is made for an order, and how a claim is read."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from charterer.gpu_types import SHARED_SUFFIX, slice_profile
 from charterer.gpu_types.accelerators import gpus_of
 from charterer.providers.objects import Json, Objects
 
-# The node class of a pool: whether it exists and is ready, and if not, what to do.
+# The node class of a pool: whether it exists and is ready, and what to do if not.
 
 
 class NodeClasses:
-    """Finds node classes of any kind. A claim names the kind, and the API server knows the kind's path."""
+    """Finds node classes of any kind. The NodeClaim names the kind, and the API server knows the path of the kind."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._collections: dict[tuple[str, str], str] = {}
 
     async def trouble(self, cloud: NodeClaims) -> str:
-        """Why nothing can be launched from the node class; empty if it is ready. Raises ObjectsError."""
+        """Why no node can be launched from the node class. Empty if the class is ready. Raises ObjectsError."""
         named = f"{cloud.class_kind} {cloud.class_name!r}"
         collection = await self._collection(cloud.class_group, cloud.class_kind)
         if collection is None:
@@ -54,7 +54,7 @@ class NodeClasses:
         return f"{named} is not ready ({ready.get('reason', '')}: {ready.get('message', '')}): correct it"
 
     async def _collection(self, group: str, kind: str) -> str | None:
-        """The path of the kind's objects; None if the API server has no such kind."""
+        """The path of the kind's objects, or None if the API server has no such kind."""
         known = self._collections.get((group, kind))
         if known is not None:
             return known
@@ -78,11 +78,13 @@ _DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _NO_VERDICT: Final = frozenset({"", "AwaitingReconciliation"})
 """Reasons of the condition Launched while no launch has been tried."""
 _DRAIN_SECONDS: Final = 600
-"""Seconds for which Karpenter waits for pods that do not leave. Charterer drains the node before it deletes a claim, so
-this is for claims that somebody else deletes, or that expire."""
+"""Seconds for which Karpenter waits for pods that do not leave. Charterer drains the node before it deletes a claim. So
+this matters only for claims that somebody else deletes, or that expire.
+"""
 _NOT_OURS: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws", "charterer.dev")
-"""Domains of labels that Kubernetes, Karpenter or Charterer set by their own rules. For example, a claim with the label
-of a NodePool would count as that NodePool's."""
+"""Domains of labels that Kubernetes, Karpenter or Charterer set by their own rules. If a claim had the label of a
+NodePool, for example, it would count as that NodePool's claim.
+"""
 _NAME_ROOM: Final = 50
 _LABEL_ROOM: Final = 63
 
@@ -90,7 +92,9 @@ CAPACITY: Final[Mapping[CapacityType, str]] = {CapacityType.ON_DEMAND: "on-deman
 
 
 def claim_name(order: Order) -> str:
-    """The name of the order's claim. Names of rentals are used again, so it contains a part of the order's token."""
+    """The name of the order's claim. It contains a part of the order's token, because names of rentals are used
+    again.
+    """
     rental = re.sub(r"[^a-z0-9-]+", "-", order.rental.lower())[:_NAME_ROOM].strip("-")
     return f"{rental}-{order.token[:10]}"
 
@@ -128,10 +132,10 @@ def claim_for(pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> dict[st
 class ClaimStage(Enum):
     """How far a claim is.
 
-    UNSEEN: Karpenter has not looked at it.
+    UNSEEN: Karpenter has not yet looked at the claim.
     LAUNCHING: a machine may come at any time.
     FAILING: the last launch failed, and Karpenter tries again for at most five minutes.
-    RUNNING: it has a machine.
+    RUNNING: the claim has a machine.
     ENDING: the machine is being ended.
     ENDED: the machine has ended.
     UNSERVED: the claim is over and had no machine.
@@ -150,10 +154,10 @@ class ClaimStage(Enum):
 class Claim:
     """A NodeClaim of ours.
 
-    ``failure``: reason and message of the condition Launched, if a launch has failed; else None.
+    ``failure``: reason and message of the condition Launched if a launch has failed, or None.
     ``terminated``: when Karpenter told the cloud to end the machine.
     ``expires``: when the claim ends itself.
-    ``gpus``: number of GPUs of the machine, by Karpenter.
+    ``gpus``: number of GPUs of the machine, as Karpenter reports it.
     """
 
     meta: ObjectMeta
@@ -167,7 +171,7 @@ class Claim:
 
     @classmethod
     def of(cls, raw: Json) -> Claim:
-        """Read a claim. ValueError or KeyError if the object is none."""
+        """Read a claim. Raises ValueError or KeyError if the object is no claim."""
         meta = ObjectMeta.of("NodeClaim", raw)
         status = raw.get("status") or {}
         conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
@@ -188,28 +192,30 @@ class Claim:
 
     @property
     def taken(self) -> Instant | None:
-        """When the machine of a deleted claim is ended, whatever still runs on it; None if the claim is not deleted."""
+        """When the machine of a deleted claim is ended, even if something still runs on it. None if the claim is not
+        deleted.
+        """
         return None if self.meta.deleted is None else after(self.meta.deleted, _DRAIN_SECONDS)
 
     @property
     def pool(self) -> PoolId:
-        """The pool that it is for."""
+        """The pool that the claim is for."""
         return PoolId(self.meta.labels.get(LABEL_POOL, ""))
 
     @property
     def order(self) -> OrderToken | None:
-        """The order that it is for; None if somebody else made it."""
+        """The order that the claim is for, or None if somebody else made the claim."""
         token = self.meta.labels.get(LABEL_ORDER)
         return OrderToken(token) if token else None
 
     @property
     def path(self) -> str:
-        """Its path in the API."""
+        """The claim's path in the API."""
         return f"{CLAIMS}/{self.meta.name}"
 
     @property
     def finalizers_of_others(self) -> tuple[str, ...]:
-        """Its finalizers without ours."""
+        """The claim's finalizers without ours."""
         return tuple([name for name in self.meta.finalizers if name != FINALIZER_BILL])
 
     @property
@@ -225,9 +231,9 @@ class Claim:
         return ClaimStage.LAUNCHING if self.failure is None else ClaimStage.FAILING
 
     def instance(self, cloud: NodeClaims, asked: Instant) -> Instance:
-        """Its machine, as a survey at ``asked`` shows it.
+        """The claim's machine, as a survey at ``asked`` shows it.
 
-        There is a machine in the stages RUNNING, ENDING and ENDED.
+        The claim has a machine in the stages RUNNING, ENDING and ENDED.
         """
         stage = self.stage
         ended = self._ended(asked) if stage is ClaimStage.ENDED else None
@@ -245,7 +251,7 @@ class Claim:
         )
 
     def _ended(self, asked: Instant) -> Instant:
-        """When billing ended: when the cloud was told to end the machine, and at the latest now."""
+        """When billing ended. That is when the cloud was told to end the machine, but not later than now."""
         deleted = self.meta.created if self.meta.deleted is None else self.meta.deleted
         told = asked if self.terminated is None else self.terminated
         return max(min(told, asked), deleted, self.meta.created)
@@ -262,7 +268,7 @@ _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 def _expires(created: Instant, span: str) -> Instant | None:
-    """When a claim with that expireAfter ends itself; None for ``Never``. ``span``: a duration such as 720h0m0s."""
+    """When a claim with that expireAfter ends itself, or None for ``Never``. ``span``: a duration such as 720h0m0s."""
     parts = _SPAN.findall(span)
     return after(created, sum(float(number) * _UNITS[unit] for number, unit in parts)) if parts else None
 
@@ -271,12 +277,14 @@ def _whole(quantity: object) -> int:
     return int(quantity) if isinstance(quantity, str) and quantity.isdigit() else 0
 
 
-# The hardware of a pool's node: by its Nodes, or, until there is one, by the pool's spec.
+# The hardware of a pool's node, as its Nodes show it. Until there is a Node, as the pool's spec declares it.
 
 
 _NODES: Final = "/api/v1/nodes"
 _REPLICAS: Final = "nvidia.com/gpu.replicas"
-"""The label for the number of places of a GPU. It is 1 if GPUs are not shared, and 0 if it could not be read."""
+"""The label for the number of places of a GPU. It is 1 if GPUs are not shared, and 0 if the number could not be
+read.
+"""
 _COUNT: Final = "nvidia.com/gpu.count"
 
 
@@ -294,10 +302,10 @@ class Hardware:
 
 
 async def find_hardware(objects: Objects, cloud: NodeClaims) -> Hardware | None:
-    """The hardware of an instance type; None if nothing says it.
+    """The hardware of an instance type, or None if nothing says it.
 
-    It is what Nodes of the type show, in whatever pool; or else what the pool declares; or else what the table of
-    accelerators has for EC2's and Google Cloud's types.
+    The first source that knows the hardware is used: Nodes of the type, in whatever pool; the pool's declaration; the
+    table of accelerators, which has EC2's and Google Cloud's types.
     """
     listed = await objects.list(_NODES, labels=f"{INSTANCE_TYPE}={cloud.instance_type}")
     for node in listed.items:
@@ -310,10 +318,11 @@ async def find_hardware(objects: Objects, cloud: NodeClaims) -> Hardware | None:
 
 
 def _of_node(node: Json) -> Hardware | None:
-    """The GPUs of a Node with the labels of NVIDIA's GPU feature discovery or AMD's node labeller; None for slices.
+    """The GPUs of a Node with the labels of NVIDIA's GPU feature discovery or AMD's node labeller. None if the GPUs are
+    cut into slices.
 
-    If jobs share GPUs, the product may end with -SHARED, and the Node counts places. Then its label has the number of
-    GPUs (https://github.com/NVIDIA/k8s-device-plugin, internal/lm/resource.go).
+    If jobs share GPUs, the product may end with -SHARED, and the Node counts places. The number of GPUs is then in the
+    Node's label (https://github.com/NVIDIA/k8s-device-plugin, internal/lm/resource.go).
     """
     labels = node["metadata"].get("labels") or {}
     named = str(labels.get(GPU_TYPE_LABEL) or labels.get(AMD_TYPE_LABEL) or "")

@@ -1,8 +1,8 @@
 """The adapter of Karpenter: one NodeClaim without a NodePool for each order.
 
-A claim has our finalizer, so that it can be read after its end. Karpenter deletes a claim within a second of a
-stock-out, and only the claim shows the end of its machine. A survey removes the finalizer once it has reported the end.
-Nothing else of a claim is ever changed.
+A claim has our finalizer, so that it can be read after its end. Without the finalizer, Karpenter would delete a claim
+within a second of a stock-out. Only the claim shows the end of its machine. Once a survey has reported the end, it
+removes the finalizer. Nothing else of a claim is ever changed.
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, Pre
 
 # Why Karpenter did not launch a machine: codes and reasons, each with its meaning.
 #
-# Karpenter wraps what the cloud said. The code is a word in an Event's message (``InsufficientCapacityError``, for
-# which the claim is deleted at once), or the reason of the claim's condition Launched (Karpenter then tries for five
-# minutes). Sources: [KA] karpenter-provider-aws v1.15.1 pkg/errors/errors.go and pkg/providers/instance, [K]
-# sigs.k8s.io/karpenter v1.15.0 pkg/controllers/nodeclaim/lifecycle, [KZ] karpenter-provider-azure
-# pkg/providers/instance/offerings, [KG] karpenter-provider-gcp pkg/providers/instance.
+# Karpenter wraps what the cloud said. The code is in one of two places. It is a word in the message of an Event
+# (``InsufficientCapacityError``, after which the claim is deleted at once). Or it is the reason of the claim's
+# condition Launched, and Karpenter then tries again for five minutes. Sources: [KA] karpenter-provider-aws v1.15.1
+# pkg/errors/errors.go and pkg/providers/instance, [K] sigs.k8s.io/karpenter v1.15.0
+# pkg/controllers/nodeclaim/lifecycle, [KZ] karpenter-provider-azure pkg/providers/instance/offerings, [KG]
+# karpenter-provider-gcp pkg/providers/instance.
 
 
 _log = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
 """Meanings of reasons of the condition Launched. [KA] ToReasonMessage, NewCreateError; [K] LaunchFailed."""
 
 PASSING: Final = frozenset({"RequestLimitExceeded", "InternalError"})
-"""Reasons of the condition Launched after which Karpenter's next attempt may well succeed. [KA]"""
+"""Reasons of the condition Launched after which Karpenter's next attempt is likely to succeed. [KA]"""
 
 CAPACITY_EVENT: Final = "InsufficientCapacityError"
 
@@ -139,13 +140,14 @@ _SEVEREST: Final = (
     RefusalKind.QUOTA_EXCEEDED,
     RefusalKind.STOCK_OUT,
 )
-"""Kinds of refusal in their order. If a message has several codes, the first of these kinds counts: a quota does not
-come back by itself."""
+"""Kinds of refusal in order of precedence. If a message has several codes, the first kind in this order counts. A quota
+is before a stock-out, because room in a quota does not come back by itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a refusal is about: pool, node class and order. ``at``: when the cluster knew of it."""
+    """What a refusal is about: pool, node class and order. ``at``: when the cluster learned of the refusal."""
 
     pool: Pool
     cloud: NodeClaims
@@ -173,12 +175,12 @@ def of_condition(reason: str, message: str, about: About) -> Refusal:
 
 
 def invalid(code: str, message: str, about: About) -> Refusal:
-    """The refusal of an order that cannot be launched before somebody changes something."""
+    """The refusal of an order that cannot be launched until somebody changes something."""
     return _refusal(_INVALID, code, message, about)
 
 
 def unexplained(claim: str, about: About) -> Refusal:
-    """The refusal by a claim that is over without a machine, if nothing says why."""
+    """The refusal by a claim that is over and had no machine, if nothing says why."""
     text = f"NodeClaim {claim} was deleted before it had a machine, and no Event says why"
     return _refusal((RefusalKind.LAUNCH_FAILED, Scope.POOL), "NodeClaimDeleted", text, about)
 
@@ -188,7 +190,7 @@ def _refusal(meaning: _Meaning, code: str, message: str, about: About) -> Refusa
     match scope:
         case Scope.POOL:
             where = str(about.pool.id)
-        case Scope.SUBNET:  # Karpenter does not say which
+        case Scope.SUBNET:  # Karpenter does not say which subnet
             where = about.cloud.zone
         case _:
             where = about.cloud.way(about.pool.capacity_type).within(scope)
@@ -199,7 +201,7 @@ def _contains(message: str, code: str) -> bool:
     return re.search(rf"(?<![A-Za-z_.]){re.escape(code)}(?![A-Za-z_])", message) is not None
 
 
-# Preflight: finds the reasons why a pool would get no nodes, before the first dollar is spent.
+# Preflight: checks that find the reasons why a pool would get no nodes, before any money is spent.
 
 
 _TRIAL: Final = Order(OrderToken("cpreflight0"), RentalId("preflight"))
@@ -212,7 +214,7 @@ async def findings(
     classes: NodeClasses,
     quote: Callable[[], Awaitable[Quote]],
 ) -> Sequence[PreflightFinding]:
-    """One finding each on the GPUs, the node class, Karpenter with the rights, and the price."""
+    """One finding each on the GPUs, on the node class, on Karpenter and the operator's rights, and on the price."""
     return [
         await _gpus(cloud, objects),
         await _node_class(cloud, classes),
@@ -255,7 +257,9 @@ async def _node_class(cloud: NodeClaims, classes: NodeClasses) -> PreflightFindi
 
 
 async def _claim(pool: Pool, cloud: NodeClaims, objects: Objects) -> PreflightFinding:
-    """The finding on Karpenter's CRD, the operator's rights and the pool's spec, by a NodeClaim in a dry run."""
+    """The finding on Karpenter's CRD, the operator's rights and the pool's spec. A NodeClaim is created in a dry run
+    for it.
+    """
     subject = "a NodeClaim, in a dry run"
     try:
         await objects.create(CLAIMS, claim_for(pool, cloud, max(cloud.gpus, 1), _TRIAL), dry_run=True)
@@ -285,7 +289,7 @@ _LABEL: Final = re.compile(r'([a-z_]+)="([^"]*)"')
 
 
 def declared(pool: Pool, cloud: NodeClaims) -> Quote | None:
-    """The price in the pool's spec; None if it has none."""
+    """The price in the pool's spec, or None if the spec has none."""
     price = pool.price_override
     if price is None:
         return None
@@ -293,7 +297,9 @@ def declared(pool: Pool, cloud: NodeClaims) -> Quote | None:
 
 
 async def estimated(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaims) -> Quote:
-    """Karpenter's estimate. The worst price of a spot node is its on-demand price, if Karpenter knows that."""
+    """Karpenter's estimate. The worst price of a spot node is its on-demand price, if Karpenter knows the on-demand
+    price.
+    """
     call = f"GET {cloud.price_metrics}"
     prices, as_of = await _read(session, pool, cloud)
     price = prices.get(CAPACITY[pool.capacity_type])
@@ -336,7 +342,7 @@ def _prices(text: str, cloud: NodeClaims) -> dict[str, Price]:
             named = dict(_LABEL.findall(labels))
             if named.get("instance_type") == cloud.instance_type and named.get("zone") == cloud.zone:
                 dollars = float(value.split()[0])
-                if 0.0 < dollars < inf:  # what has no price is told as 0, NaN or +Inf
+                if 0.0 < dollars < inf:  # an unknown price is 0, NaN or +Inf
                     found[named.get("capacity_type", "")] = Price.per_second(dollars / 3600)
     return found
 
@@ -347,11 +353,11 @@ TRAITS: Final = Traits(named=True, keeps_trying=True, together=False, lag_second
 _EVENTS: Final = "/apis/events.k8s.io/v1/events"
 _AT_ONCE: Final = 8
 _TOLD_SECONDS: Final = 5.0
-"""Seconds for which surveys show a claim's end before the claim is released: long enough for it to be recorded."""
+"""Seconds for which surveys show a claim's end before the claim is released. The end is recorded within this time."""
 _EVENT_SECONDS: Final = 10.0
-"""Seconds by which the Event that says why may come after the end of a claim."""
+"""Seconds by which the Event that gives the reason may come later than the end of a claim."""
 _HARDWARE_SECONDS: Final = 60.0
-"""Seconds between two looks for a Node that shows its hardware, while only the pool's spec is known."""
+"""Seconds between two attempts to find a Node that shows the hardware, while only the pool's spec says it."""
 
 _HINTS: Final = {
     CallFailure.ABSENT: ": is Karpenter installed in this cluster?",
@@ -362,7 +368,7 @@ _HINTS: Final = {
 class KarpenterCloud:
     """A Provider for all pools of the operator's own cluster whose nodes Karpenter launches.
 
-    ``clock``: seconds that only increase.
+    ``clock``: seconds of a clock that never goes back.
     """
 
     def __init__(self, objects: Objects, clock: Callable[[], float] = time.monotonic) -> None:
@@ -381,7 +387,7 @@ class KarpenterCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """One list of all claims, and for refused ones what Events say."""
+        """The surveys, from one list of all claims. For refused claims, their Events are read too."""
         claims: dict[PoolId, list[Claim]] = defaultdict(list)
         try:
             listed = await self._objects.list(CLAIMS, labels=LABEL_POOL)
@@ -452,7 +458,7 @@ class KarpenterCloud:
         return found
 
     async def _why(self, claim: Claim, about: About) -> Refusal | None:
-        """Why a claim is over without a machine; None while an Event that says so may still come."""
+        """Why a claim is over without a machine. None while an Event that says so may still come."""
         uid = claim.meta.uid
         if uid not in self._refusals:
             refusal = await self._told_by_event(claim, about)
@@ -476,7 +482,7 @@ class KarpenterCloud:
     async def _release_told(self, over: Iterable[Claim]) -> None:
         """Release the claims whose end surveys have shown for a while.
 
-        A claim that cannot be released now is released later.
+        If a claim cannot be released now, it is released later.
         """
         now = self._clock()
         for claim in over:
@@ -505,7 +511,7 @@ class KarpenterCloud:
         return quote
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Do nothing: a claim's ``expireAfter`` counts from its creation and cannot be changed."""
+        """Do nothing. A claim's ``expireAfter`` counts from its creation and cannot be changed."""
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Findings on Karpenter, the node class, the rights, the GPUs and the price."""
@@ -514,7 +520,7 @@ class KarpenterCloud:
     # --- changing -----------------------------------------------------------------------------------------------------
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Create the claims that are missing. Surveys show what becomes of them."""
+        """Create the claims that are missing. Later surveys show whether they get machines."""
         cloud = _claims_of(pool)
         trouble = await self._or_raise(pool, self._classes.trouble(cloud))
         if trouble:
@@ -543,7 +549,7 @@ class KarpenterCloud:
             return None
         found = await self._claim(claim_name(order))
         if found is None:
-            return None  # it went away in this moment: the next ask creates it
+            return None  # the claim disappeared just now, and the next ask creates it
         if found.order != order.token:
             about = About(pool, cloud, order.token, found.meta.created)
             message = f"NodeClaim {found.meta.name} is not Charterer's: delete it or rename it"
@@ -553,10 +559,10 @@ class KarpenterCloud:
         return None
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Delete the claims of these orders from which no machine can come. Busy if a machine may be on its way.
+        """Delete the claims of these orders from which no machine can come. Raises Busy if a machine may be on its way.
 
-        A claim that is deleted while its launch is under way may leave a machine without a claim, until Karpenter's own
-        sweep finds it. Karpenter decides within five minutes, so the deletion waits for that.
+        If a claim were deleted during its launch, a machine could remain without a claim, until Karpenter's own cleanup
+        finds it. So the deletion waits until Karpenter has decided, which takes at most five minutes.
         """
         await self._or_raise(pool, self._withdraw(pool, frozenset(orders)))
 
@@ -569,7 +575,7 @@ class KarpenterCloud:
             raise Busy(pool.id, "delete NodeClaim", "Launching", message)
 
     async def _give_up(self, pool: Pool, claim: Claim) -> bool:
-        """Delete the claim if no machine can come from it. Returns False if one may."""
+        """Delete the claim if no machine can come from it. Returns False if one may come."""
         match claim.stage:
             case ClaimStage.UNSERVED:
                 await self._release(claim)
@@ -587,7 +593,7 @@ class KarpenterCloud:
                 return False
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """Delete the claim. Karpenter then ends the machine, and the claim stays until it has ended."""
+        """Delete the claim. Karpenter then ends the machine. The claim stays until the machine has ended."""
         claim = await self._or_raise(pool, self._claim(instance))
         if claim is None or claim.meta.deleting:
             return
@@ -607,7 +613,7 @@ class KarpenterCloud:
         return None if found is None else Claim.of(found)
 
     async def _release(self, claim: Claim) -> str | None:
-        """Remove our finalizer. Returns the claim's new version; None if it has changed or is gone."""
+        """Remove our finalizer. Returns the claim's new version, or None if the claim has changed or is gone."""
         return await self._objects.keep_by(claim.path, claim.meta.resource_version, claim.finalizers_of_others)
 
     async def _or_raise(self, pool: Pool, call: Awaitable[T]) -> T:
@@ -631,7 +637,7 @@ def _claims_of(pool: Pool) -> NodeClaims:
 
 
 def _notices(claims: Iterable[Claim]) -> Iterable[Notice]:
-    """Notices for claims that somebody has deleted. Karpenter waits for what runs there."""
+    """Notices for claims that somebody has deleted. Karpenter waits for the pods on their machines."""
     for claim in claims:
         if claim.stage is ClaimStage.ENDING and claim.taken is not None:
             yield Notice(InstanceId(claim.meta.name), claim.taken)

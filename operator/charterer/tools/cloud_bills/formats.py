@@ -1,36 +1,37 @@
-"""The formats of bills: the columns of each, and their names in the kind of line that all formats share.
+"""The formats of bills: the columns of each format, and the names that Charterer gives to these columns in all formats.
 
 FOCUS 1.0 to 1.4 (https://focus.finops.org/focus-specification, columns of the Cost and Usage dataset), as each cloud
-writes it. FOCUS 1.3 has ServiceProviderName and HostProviderName beside ProviderName and PublisherName, and 1.4 has
-them instead.
+writes it. FOCUS 1.3 has the columns ServiceProviderName and HostProviderName beside ProviderName and PublisherName.
+FOCUS 1.4 has only the former two.
 
 - AWS Data Exports (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-focus-1-0-aws-columns.html and
-  …-focus-1-2-aws-columns.html): ResourceId is an ARN or a bare id; Tags a JSON object; costs are doubles in Parquet.
-  With a savings plan or reservation BilledCost is 0 and EffectiveCost what the use took of it.
+  …-focus-1-2-aws-columns.html): ResourceId is an ARN or a bare id. Tags is a JSON object. Costs are doubles in
+  Parquet. If a savings plan or reservation pays, BilledCost is 0, and EffectiveCost is the part of it that was used.
 - Google Cloud's export to BigQuery
   (docs.cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/focus-export): ResourceId is the full resource
-  name ``//compute.googleapis.com/projects/NUMBER/zones/ZONE/instances/ID``; labels are x_Labels, or Tags in the older
-  view, an array of {Key, Value}; x_Credits an array of {Amount, Type}, negative. BilledCost equals ContractedCost
-  where it leaves credits out. There are neither CommitmentDiscountId nor ServiceCategory. Machines are billed as cores,
-  memory and GPUs.
-- Azure Cost Management (learn.microsoft.com/cloud-computing/finops/focus/metadata): ResourceId is a path in any case;
-  x_SkuDetails a JSON object in which VMName tells the VM of a scale set; a price that is not known is 0.
+  name ``//compute.googleapis.com/projects/NUMBER/zones/ZONE/instances/ID``. Labels are in x_Labels, or in the older
+  view in Tags, as an array of {Key, Value}. x_Credits is an array of {Amount, Type} with negative amounts. If
+  BilledCost leaves the credits out, it equals ContractedCost. The export has neither CommitmentDiscountId nor
+  ServiceCategory. Machines are billed as cores, memory and GPUs.
+- Azure Cost Management (learn.microsoft.com/cloud-computing/finops/focus/metadata): ResourceId is a path in upper or
+  lower case. x_SkuDetails is a JSON object, in which VMName names the VM of a scale set. An unknown price is 0.
 
-AWS CUR 2.0 (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-cur2.html): line_item_line_item_type says what a
-line is. A line SavingsPlanCoveredUsage carries the on-demand cost, which a line SavingsPlanNegation takes back;
-lines EdpDiscount, PrivateRateDiscount and the like lower the price of others; resource_tags is a map whose keys are
-like ``user_charterer_dev_pool``, and tags, which an export may have instead, one whose keys are like
+AWS CUR 2.0 (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-cur2.html): line_item_line_item_type is the type
+of a line. A line SavingsPlanCoveredUsage has the on-demand cost, and a line SavingsPlanNegation subtracts it again.
+Lines EdpDiscount, PrivateRateDiscount and the like lower the price of other lines. resource_tags is a map whose keys
+are like ``user_charterer_dev_pool``. An export may instead have tags, a map whose keys are like
 ``resourceTags/charterer.dev:pool``.
 
 Azure's cost details, exported as actual or as amortized cost
 (learn.microsoft.com/azure/cost-management-billing/automate/understand-usage-details-fields, and dataset-schema there
-for each agreement; what they mean by FOCUS: learn.microsoft.com/cloud-computing/finops/focus/convert): the case of
-names, and a few names, differ by agreement; Date is a day, month first; Quantity is what was used, in hours also where
-a unit is 100 Hours; Tags may lack their braces; AdditionalInfo tells the VM of a scale set. Use that a reservation or
-savings plan pays for costs nothing in one, and in the other what it took of that: neither is on the invoice.
+for each agreement; their meaning in FOCUS: learn.microsoft.com/cloud-computing/finops/focus/convert): the case of
+names, and a few names, differ by agreement. Date is a day, with the month first. Quantity is the used quantity, in
+hours even if a unit is 100 Hours. Tags may lack their braces. AdditionalInfo names the VM of a scale set. If a
+reservation or savings plan pays for use, the use costs nothing as actual cost. As amortized cost, it costs the part of
+the reservation or savings plan that it used. Neither amount is on the invoice.
 
 Google Cloud's detailed export to BigQuery
-(docs.cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/detailed-usage): cost is before credits;
+(docs.cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/detailed-usage): cost is before credits.
 resource.global_name is the full resource name. The standard export has no resources.
 """
 
@@ -69,8 +70,8 @@ CURRENCY: Final = "currency"
 class Conclusion:
     """A conclusion that a bill may allow.
 
-    ``needs``: the columns from which it is drawn, by their names here. One of them is enough.
-    ``unknown``: what to say of a file that has none of them, after "is not known".
+    ``needs``: the columns from which the conclusion is drawn, by the names used here. One of the columns is enough.
+    ``unknown``: the text for a file that has none of the columns, after "is not known".
     """
 
     needs: Sequence[str]
@@ -256,7 +257,8 @@ _DAYS: Final = "['%m/%d/%Y', '%Y-%m-%d', '%Y-%m-%d %H:%M:%S', '%Y-%m-%dT%H:%M:%S
 
 
 def _day(name: str, days: int) -> str:
-    """SQL for the beginning of a day, ``days`` days later. If the day is not certain, it is a text that is no time.
+    """SQL for the beginning of a day, ``days`` days later. If it is not certain which number is the day, the SQL gives
+    a text that is no time.
 
     The end of a billing period has a day above 12, so it shows whether the month comes first.
     """
@@ -267,7 +269,7 @@ def _day(name: str, days: int) -> str:
 
 
 def _priced(price: str) -> str:
-    """SQL for what the quantity costs at a price. The price is for one unit, which may be many hours."""
+    """SQL for the cost of the quantity at a price. The price is for one pricing unit, which may be many hours."""
     block = "greatest(coalesce(try_cast(regexp_extract(priced_unit, '^[0-9]+') AS DOUBLE), 1), 1)"
     return f"try_cast(try_cast({price} AS DOUBLE) * try_cast(quantity AS DOUBLE) / {block} AS DECIMAL(38, 12))"
 
@@ -374,7 +376,7 @@ GOOGLE: Final = BillFormat(
 
 FORMATS: Final[Sequence[BillFormat]] = (FOCUS, CUR, AZURE, GOOGLE)
 DECIMALS: Final = frozenset({*AMOUNTS, "reserved", "quantity", "priced_quantity", "unit_price", "list_price"})
-"""Names here of columns with numbers."""
+"""The columns that hold numbers, by the names used here."""
 
 
 _OTHERS: Final = {
@@ -386,11 +388,13 @@ _OTHERS: Final = {
         "gcp_billing_export_resource_v1_…) as Parquet, or the FOCUS export",
     ),
 }
-"""Names of files that Charterer does not read, each by a column that only such files have."""
+"""What to say of files that Charterer does not read, by a column that only such files have."""
 
 
 def format_of(path: Path, columns: Collection[str]) -> BillFormat:
-    """The format with these columns. UnreadableBill with what is missing, if there is none."""
+    """The format that has these columns. If no format has them, raises UnreadableBill, which names the missing
+    columns.
+    """
     for each in FORMATS:
         there = each.spelled(columns)
         lacking = list(dict.fromkeys(column for column in each.needed.values() if column not in there))

@@ -1,4 +1,6 @@
-"""Reads bills: lines of Charterer's machines, summed if they differ only in amounts, and the time that bills cover."""
+"""Reads bills: the lines of Charterer's machines, and the time that the bills cover. Lines that differ only in amounts
+are summed.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ class Packing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BillFile:
-    """A file of a bill. ``header``: the columns of a CSV file in their order; empty for a Parquet file."""
+    """A file of a bill. ``header``: the columns of a CSV file in their order, or empty for a Parquet file."""
 
     path: Path
     packing: Packing
@@ -58,9 +60,9 @@ class BillFile:
 
 
 def recognised(path: Path) -> BillFile:
-    """The file and its kind. UnreadableBill if it cannot be read, is empty, or is something else.
+    """The file and its kind. Raises UnreadableBill if the file cannot be read, is empty, or is something else.
 
-    A pipe is refused: it would be read twice, and a pipe without a writer would block for ever.
+    A pipe is refused, because the file is read twice, and a pipe without a writer would block for ever.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
@@ -104,7 +106,7 @@ def _header(path: Path, *, packed: bool) -> Sequence[str]:
         raise UnreadableBill(path, f"its first line is no line of a CSV file ({error})", line=1) from error
 
 
-# Queries of DuckDB's SQL that turn the lines of any format into those that all formats share.
+# SQL queries for DuckDB that turn the lines of any format into lines with the columns that all formats share.
 
 
 _DECIMAL: Final = "DECIMAL(38, 12)"
@@ -141,7 +143,9 @@ _KIND: Final = f"""CASE
         OR regexp_matches({_TEXT}, '{_MACHINE}') THEN 'machine'
     ELSE 'other' END"""
 _TIME: Final = "DECIMAL(28, 12)"
-"""The type of hours and seconds. DuckDB divides in floating point, so hours are multiplied instead."""
+"""The type of hours and seconds. DuckDB divides in floating point, so the queries multiply hours instead of dividing
+seconds.
+"""
 _TIMED: Final = f"""CASE
     WHEN lower(unit) IN {_HOURS_UNIT} THEN try_cast(quantity AS {_TIME}) * 3600::DECIMAL(4, 0)
     WHEN lower(unit) IN {_SECONDS_UNIT} THEN try_cast(quantity AS {_TIME})
@@ -150,13 +154,13 @@ _TIMED: Final = f"""CASE
 
 
 _NULLS: Final = ("", "NULL", "null", "Null")
-"""Texts of cells without a value. Published samples of FOCUS write the word."""
+"""Texts that mean a cell without a value. Published samples of FOCUS write such a word."""
 _ONE_CHARGE: Final = """vendor, key, started, ended, usage_type, meter, meter_category, operation, description, unit,
     priced_unit, commitment, line_type, billing_period, charge_class, category"""
 
 
 def quoted(text: str, mark: str = '"') -> str:
-    """A quoted identifier, or with the mark of strings a literal."""
+    """The text as a quoted identifier, or with the quotation mark of strings as a literal."""
     return f"{mark}{text.replace(mark, 2 * mark)}{mark}"
 
 
@@ -181,7 +185,7 @@ class FileColumn(NamedTuple):
 
     @property
     def has_fields(self) -> bool:
-        """Whether it is one value with fields, like BigQuery's records."""
+        """Whether the column holds one value with fields, such as a record of BigQuery."""
         return self.kind.startswith("STRUCT") and not self.kind.endswith("]")
 
 
@@ -213,7 +217,8 @@ def _texts(values: Sequence[str]) -> str:
 
 
 def ours(lines: str, format: BillFormat, file: int) -> str:
-    """A query of the lines that may be of Charterer's machines, and of one row for each vendor with all other lines.
+    """A query of the lines that may be of Charterer's machines. All other lines are summed into one row for each
+    vendor.
 
     Equal lines are one row. ``copies``: number of lines of a row. ``first``, ``last``: the time that lines of use
     cover. The table ``machines`` has the keys of the ledger's machines in its column ``key``.
@@ -247,14 +252,17 @@ def bad_values(format: BillFormat) -> Mapping[str, str]:
 
 
 def _no_time(name: str) -> str:
-    """SQL that is true if a text is no time of this age: DuckDB also knows infinity, and years that no calendar has."""
+    """SQL that is true if a text is no time of the present age. DuckDB also accepts infinity, and years that no
+    calendar has.
+    """
     return f"NOT coalesce(try_cast({name} AS TIMESTAMPTZ) BETWEEN '2000-01-01' AND '2200-01-01', false)"
 
 
 def line_number(lines: str, condition: str, column: str) -> str:
-    """A query of the first line with a condition: its number among the rows, from 1, and the value of a column.
+    """A query of the first line that meets a condition: the line's number among the rows, from 1, and its value in a
+    column.
 
-    Only lines that may be of Charterer's machines count.
+    Only lines that may be of Charterer's machines are counted.
     """
     return f"""
         WITH lines AS ({lines}), numbered AS (SELECT row_number() OVER () AS number, * FROM lines),
@@ -295,12 +303,13 @@ def charged(format: BillFormat, files: Collection[int]) -> str:
 
 
 def contradictions() -> str:
-    """A query of charges that several files have with different amounts: their number, and a list of the files'
-    numbers.
+    """A query of charges that several files have with different amounts. It gives the number of charges, and a list of
+    the files' numbers.
 
-    One kind is a machine with more hours than its charge period, in several files. The other kind is any other charge
-    that several files have for one thing, meter and period, if they share at least half of a month's charges: parts of
-    one export share few. Lines that are equal in all columns count once here.
+    There are two kinds. The first kind is a machine with more hours than its charge period, in several files. The
+    second kind is any other charge that several files have for one thing, meter and period. The second kind counts only
+    if the files share at least half of a month's charges, because the parts of one export share few. Lines that are
+    equal in all columns count once.
     """
     spans = "epoch(max(CAST(ended AS TIMESTAMPTZ)) - min(CAST(started AS TIMESTAMPTZ)))"
     return f"""
@@ -322,7 +331,7 @@ def contradictions() -> str:
 def _credits(kind: str) -> str:
     """SQL for the sum of a line's credits of one kind.
 
-    ``kind``: a condition on whether the type is that of a commitment.
+    ``kind``: a condition that selects the credits by whether they are of a commitment.
     """
     parsed = 'from_json(lower(credits), \'[{"amount": "VARCHAR", "type": "VARCHAR"}]\')'
     wanted = f"CASE WHEN coalesce(c.type, '') LIKE 'committed_usage%' THEN 'c' ELSE '' END {kind}"
@@ -380,7 +389,7 @@ _MEMORY: Final = "500MB"
 _AT_ONCE: Final = 10_000
 """Number of rows taken from DuckDB at a time."""
 _ZONES: Final = "INTERVAL 14 HOURS"
-"""Largest distance of a time zone from UTC (tz database: +14 Kiritimati, -12)."""
+"""Largest offset of a time zone from UTC. In the tz database the extremes are Kiritimati (+14) and -12."""
 
 _SUMMED: Final = (
     "seconds",
@@ -396,7 +405,9 @@ _SUMMED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Lines that occur more than once, equal in every column that is read: how many more, and what they add."""
+    """Lines that occur more than once and are equal in every column that is read: the number of extra lines, and their
+    amount.
+    """
 
     lines: int
     billed: Money
@@ -411,12 +422,12 @@ class Contradiction:
 
 
 class Bills:
-    """Files of bills, read once. ``open_bills`` makes it, and ``lines`` are valid until that ends.
+    """Files of bills, read once. ``open_bills`` makes this object. ``lines`` can be read until its ``with`` block ends.
 
     ``lines_read``: number of lines of all files.
     ``covered``: for each vendor and file, the time from the first charged moment to the last.
     ``formats``: the format of each file.
-    ``unknown``: for each file, what it cannot show because columns are missing.
+    ``unknown``: for each file, what the file cannot show because columns are missing.
     """
 
     def __init__(self, connection: DuckDBPyConnection, folder: Path) -> None:
@@ -430,7 +441,7 @@ class Bills:
         self.covered: Mapping[str, Sequence[Span]] = {}
 
     def read(self, paths: Sequence[Path]) -> None:
-        """Read the files. UnreadableBill if one is no bill, or has a value that cannot be used."""
+        """Read the files. Raises UnreadableBill if a file is no bill, or has a value that cannot be used."""
         self._paths = paths
         for number, path in enumerate(paths):
             self._read(path, number)
@@ -457,7 +468,7 @@ class Bills:
         return Contradiction(charges, [self._paths[number] for number in sorted(numbers or ())])
 
     def lines(self) -> Iterator[BillLine]:
-        """The lines that may be of Charterer's machines, those of machines first."""
+        """The lines that may be of Charterer's machines. Lines of kind MACHINE come first."""
         sums = ", ".join(f"sum({name})" for name in _SUMMED)
         within_a_month = f"date_trunc('month', started - {_ZONES}) = date_trunc('month', ended + {_ZONES})"
         query = f"""
@@ -556,7 +567,9 @@ class Bills:
                 )
 
     def _moment(self, text: str | None) -> Instant | None:
-        """The instant in a text from any line, also one that is not Charterer's; None if it is no time."""
+        """The instant in a text, or None if the text is no time. The text may be from any line, even one that is not
+        Charterer's.
+        """
         row = self._connection.execute("SELECT try_cast(? AS TIMESTAMPTZ)", [text]).fetchone()
         found = None if row is None else row[0]
         return instant(found) if isinstance(found, datetime) else None
@@ -577,7 +590,7 @@ class Bills:
 def open_bills(paths: Sequence[Path], machines: Collection[str]) -> Iterator[Bills]:
     """The bills in these files. ``machines``: keys (``resource_key``) of the machines in the ledger.
 
-    UnreadableBill if a file is no bill, or is named twice. ImportError without the extra ``bill``.
+    Raises UnreadableBill if a file is no bill, or is named twice. Raises ImportError without the extra ``bill``.
     """
     from duckdb import connect
 
@@ -621,7 +634,7 @@ def _explained(file: BillFile) -> Iterator[None]:
 
 
 def _meaning(text: str, file: BillFile) -> str:
-    """What an error of DuckDB's reader means for the person who has the file."""
+    """What an error of DuckDB's reader means to the person who has the file."""
     if file.packing is Packing.PARQUET:
         return f"this Parquet file is damaged or ends in its middle: download it again ({_first_line(text)})"
     if "gzip" in text.lower() or "gz" in text.lower() or "decod" in text.lower():

@@ -85,7 +85,9 @@ def bill_report(
     months: Collection[str],
     by: Sequence[Grouping],
 ) -> BillReport:
-    """Compare the bills with the rows. ``months``, such as ``2026-10``, selects months; if empty, all."""
+    """Compare the bills with the rows. ``months`` are the months to compare, such as ``2026-10``. If it is empty, all
+    are compared.
+    """
     ledger, tagged = ledger_side(rows(), bills.covered), _TagsSeen()
     entries = [each for each in compare(ledger, tagged.of(bills.lines())) if not months or each.month in months]
     total = next(iter(grouped(entries, ())), Difference("", "", "", "", "", "", 0, 0, ZERO, ZERO, ZERO, {}))
@@ -104,7 +106,7 @@ def bill_report(
 class _TagsSeen:
     """Records which vendors' bills have Charterer's tags.
 
-    Without tags, no bill can show a machine that no rental had.
+    A bill without tags cannot show a machine that has no rental.
     """
 
     def __init__(self) -> None:
@@ -230,7 +232,7 @@ def _amounts(each: Difference) -> list[str]:
 
 
 def _shown(amount: Money) -> str:
-    """Format to the cent, or in full if the amount would round to zero."""
+    """Format to the cent. If the amount would round to zero, format it in full."""
     if 0 < abs(amount.micros) < _HALF_A_CENT:
         return f"{'-' if amount.micros < 0 else ''}${Money(abs(amount.micros)).decimal()}"
     return str(amount)
@@ -241,7 +243,9 @@ def _signed(amount: Money) -> str:
 
 
 def bill_csv(report: BillReport, file: TextIO) -> None:
-    """Write a row for each group and a column for each cause, to the micro-dollar. No cell can be read as a formula."""
+    """Write a row for each group and a column for each cause, to the micro-dollar. No cell can be mistaken for a
+    formula.
+    """
     causes = [cause.value.replace(" ", "_") for cause in DifferenceCause]
     write_csv([*_TEXTS, *_COUNTS, *_MONEY, *causes], map(_csv_line, report.groups), file)
 

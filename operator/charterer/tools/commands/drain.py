@@ -108,9 +108,9 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _LOOK_SECONDS = 2.0
 """Seconds between two polls of the remaining rentals and pools."""
 _REFUSED_SECONDS = 60.0
-"""Seconds for which the record of costs may refuse while nothing else is left to wait for.
+"""Seconds for which the record of costs may refuse rows while nothing else is left to wait for.
 
-A bucket may be away for a moment, but a folder that is not there does not appear by itself.
+A bucket may be unreachable for a moment, but a folder that does not exist does not appear by itself.
 """
 _RECORD_REMEDY = (
     "correct that and run `charterer drain` again, or take costRecord.place out of the chart's values, and what is not "
@@ -134,16 +134,16 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
     """End all rented machines: delete every GPUPool, and wait until the operator has ended what was rented. GPUPoolSets
     are deleted first, because they would make their pools anew.
 
-    Jobs are stopped with their grace period, so that they write a checkpoint, and wait. Those of teams that were
-    adopted are given back as their authors wrote them. Budgets, the ledger and the jobs themselves stay.
-    `kubectl apply -f gpupools.yaml` undoes it: the pools return and jobs go on.
+    Jobs are stopped with their grace period, so that they write a checkpoint, and wait. Adopted objects of teams are
+    given back as their authors wrote them. Budgets, the ledger and the jobs themselves stay. `kubectl apply -f
+    gpupools.yaml` undoes it: the pools return and jobs go on.
 
     \b
       charterer drain --check      # is anything rented?
       charterer drain              # asks, then drains; you need to be allowed to delete GPUPools (charterer-admin)
 
     It refuses to begin while no operator leads, because nobody would end the machines. It ends early if all machines
-    have ended and the record of costs refuses what they cost.
+    have ended and the record of costs refuses their costs.
 
     Exit code: 0 if nothing is rented any more, 1 otherwise.
     """
@@ -256,7 +256,7 @@ def _still_held(objects: Sequence[FoundObject]) -> str:
 def _save(pools: Sequence[RawObject], file: Path) -> Path:
     """Write manifests of the sets, and of the pools that no set controls. Return the file's path.
 
-    If the file exists, it may be the only copy of other pools, so the function adds the next free number to the name.
+    If the file exists, it may be the only copy of other pools. The function then adds the next free number to the name.
     Raises ClickException if the write fails. Nothing has been deleted by then.
     """
     plain = [
@@ -291,7 +291,7 @@ def _kept(metadata: RawObject) -> RawObject:
 
 
 def _set_of(pool: RawObject) -> str:
-    """Return the uid of the GPUPoolSet that controls the pool, empty if none does."""
+    """Return the uid of the GPUPoolSet that controls the pool, or an empty text if none does."""
     owner = controller_of(pool)
     return owner.uid if owner is not None and owner.kind == "GPUPoolSet" else ""
 
@@ -314,9 +314,9 @@ def _left_alone(rentals: Sequence[RawObject]) -> str:
 
 
 async def _refused_by_record(client: Client, rentals: Sequence[RawObject]) -> str:
-    """Return why what these rentals cost is not put on record, in the words of a GPUBudget's condition.
+    """Return why the cost of these rentals is not put on record, in the words of a GPUBudget's condition.
 
-    The text is empty while a machine is rented, if nothing refuses, and if budgets may not be read.
+    The text is empty in three cases: a machine is still rented, nothing refuses the rows, or budgets may not be read.
     """
     if not rentals or _rented(rentals):
         return ""
@@ -329,9 +329,10 @@ async def _refused_by_record(client: Client, rentals: Sequence[RawObject]) -> st
 
 
 def _named(rentals: Sequence[RawObject], refused: str = "") -> str:
-    """Return ``2 machines are rented (a100-1 Ready, a100-2 Draining)``, or that ended ones are not counted yet.
+    """Return ``2 machines are rented (a100-1 Ready, a100-2 Draining)``, or a text that the ledger does not count ended
+    machines yet.
 
-    ``refused``: why the record of costs takes nothing; empty if it does.
+    ``refused``: why the record of costs accepts no rows, or an empty text if it accepts them.
     """
     rented = _rented(rentals)
     if not rented:

@@ -26,7 +26,9 @@ from charterer.workloads import INDEXED_JOB
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """``run`` is a run's number, None for the latest with pods. ``tail`` is a number of lines per pod, None for all."""
+    """``run`` is a run's number, or None for the latest with pods. ``tail`` is a number of lines per pod, or None for
+    all.
+    """
 
     run: int | None = None
     follow: bool = False
@@ -175,7 +177,7 @@ def waits(job: Job, raw: Mapping[str, Any]) -> str:
 def _print(text: str, prefix: str = "") -> None:
     """Print a container's output. On a terminal, control characters are escaped.
 
-    If a progress bar overwrote a line, a terminal gets only the last state.
+    If a progress bar rewrote a line many times, a terminal gets only the last state of the line.
     """
     if sys.stdout.isatty():
         text = "\n".join(visible(line.rstrip("\r").rpartition("\r")[2]) for line in text.split("\n"))

@@ -51,11 +51,11 @@ from charterer.tools.documents.pictures import BLUE, GREY, VERMILION
 
 _DAY = 86_400.0
 _SETTLED_SECONDS: Final = 6 * 3600.0
-"""Seconds after the end of a week or month until its page is made. By then its last day is usually on record."""
+"""Seconds between the end of a week or month and the writing of its page. By then the last day is usually on record."""
 _LATE_SECONDS: Final = 7 * _DAY
-"""Seconds after the end of a week or month when its page is no longer made.
+"""Seconds after the end of a week or month after which its page is no longer written.
 
-A new installation thus makes no old pages.
+So a new installation does not write pages for the past.
 """
 
 
@@ -101,7 +101,7 @@ def _months(period: PagePeriod, time_zone: str) -> list[str]:
 class BudgetNotice:
     """A notice that is sent once. ``name`` is unique within the budget. ``facts`` are the notice's data for programs.
 
-    ``page`` is the content of the notice's page, or empty.
+    ``page`` is the content of the notice's page, or empty if the notice has no page.
     """
 
     budget: str
@@ -309,8 +309,8 @@ def _days_svg(days: Mapping[Instant, Losses], time_zone: str) -> str:
 
 # Marks of sent notices are files in the record of costs, beside the pages, in ``_reports/<budget>/``.
 #
-# A notice is marked as tried before it is sent, and as sent afterwards. If a notice is marked as tried only, it may or
-# may not have arrived. Such a notice is sent again, with a remark. No notice is lost, and each duplicate has the
+# A notice is marked as tried before it is sent, and as sent afterwards. If a notice is marked only as tried, nobody
+# knows whether it arrived. Such a notice is sent again, with a remark. So no notice is lost, and each duplicate has the
 # remark.
 
 
@@ -343,7 +343,7 @@ _SENT: Final = ".sent"
 
 
 async def tell(notice: BudgetNotice, files: ReportFiles, channel: Channel | None, at: str) -> list[str]:
-    """Write the notice's page, and send the notice unless it is marked as sent. Return sentences on the actions.
+    """Write the notice's page, and send the notice unless it is marked as sent. Return sentences on what was done.
 
     ``at`` is the location of the record. Raises NotDelivered and RecordUnavailable.
     """
@@ -366,7 +366,7 @@ async def tell(notice: BudgetNotice, files: ReportFiles, channel: Channel | None
 
 
 def page_of(name: str, known: Iterable[str]) -> str:
-    """Return the file of the page with this name, empty if there is none."""
+    """Return the file of the page with this name, or an empty text if there is none."""
     pages = [file for file in known if file.endswith(".html") and file.rpartition("-")[0] == name]
     return min(pages, default="")
 
@@ -419,7 +419,7 @@ class Webhook:
     def __init__(
         self, url: str, as_format: str, *, seconds: float = _SECONDS, tries: Sequence[float] | None = None
     ) -> None:
-        """Raises ClickException if the URL is invalid."""
+        """Raise ClickException if the URL is invalid."""
         try:
             parts = urlsplit(url)
             host, scheme = parts.hostname, parts.scheme
@@ -448,7 +448,7 @@ class Webhook:
         raise NotDelivered(f"{notice.id} was not delivered: the webhook at {self._host} {trouble}")
 
     async def _post(self, body: bytes, name: str) -> str:
-        """Return why the request failed, empty if it succeeded."""
+        """Return why the request failed, or an empty text if it succeeded."""
         import aiohttp
 
         headers = {"Content-Type": "application/json", "Idempotency-Key": name}
@@ -501,11 +501,12 @@ def notify(
     webhook_url: str,
     cluster: ClusterOptions,
 ) -> None:
-    """Tell once what people want to know of their money, and write pages for finance.
+    """Send each notice about budgets once, and write pages for finance.
 
-    A notice when a budget has passed a threshold of its amount, or is forecast to spend more; a page after each week
-    and month: who spent what, and what was lost. Pages are files of the record of costs, below _reports. What was told
-    is marked there, so that it is told once. Run it every few minutes, as the chart's CronJob does (reports.enabled).
+    A notice is sent when a budget has passed a threshold of its amount, or is forecast to spend more. After each week
+    and month a page says who spent what, and what was lost. Pages are files of the record of costs, below _reports.
+    Sent notices are marked there, so that each is sent once. Run it every few minutes, as the chart's CronJob does
+    (reports.enabled).
 
     \b
       charterer notify --record s3://finance/charterer --no-weekly
@@ -535,7 +536,7 @@ def notify(
 
 
 class Teller:
-    """Sends the notices of each budget. A failure is appended to ``troubles`` and does not stop the others."""
+    """Sends the notices of each budget. A failure is appended to ``troubles``, and the other notices are still sent."""
 
     def __init__(self, files: CostRecord, channel: Channel | None, at: str) -> None:
         self._files, self._channel, self._at = files, channel, at

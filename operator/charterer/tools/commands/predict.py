@@ -46,11 +46,11 @@ from charterer.tools.documents.document import (
 
 
 _ONE_SAMPLE = BatchTerms(1, 1, 1)
-"""Batch terms of a class whose batch is neither declared nor reported. Seconds are then per sample."""
+"""Batch terms of a class whose batch size is neither declared nor reported. Seconds are then seconds per sample."""
 
 
 class PredictionBasis(StrEnum):
-    """The source of a checkpoint's seconds, or of a start's seconds that were not observed."""
+    """The source of a checkpoint's seconds, or of a start's seconds if no start was observed."""
 
     DECLARED = "declared"
     KNOWN = "declared or reported"
@@ -80,9 +80,9 @@ class StepPrediction:
 
 @dataclass(frozen=True, slots=True)
 class ClassPrediction:
-    """The prediction for one class. ``alike``: number of other described classes that have run and inform the prior.
+    """The prediction for one class. ``alike``: number of other described classes that have run and influence the prior.
 
-    ``missing`` names the field to declare if there is no prediction, and is empty otherwise.
+    ``missing`` names the field to declare if there is no prediction. Otherwise it is empty.
     """
 
     class_id: ClassId
@@ -95,7 +95,9 @@ class ClassPrediction:
 
 @dataclass(frozen=True, slots=True)
 class StartPrediction:
-    """Seconds from a node's launch until it is ready: the mean over ``seen`` starts and ``declared`` pseudo-starts."""
+    """Seconds from a node's launch until it is ready: the mean over ``seen`` observed starts and ``declared`` starts
+    that stand for the declared value.
+    """
 
     pool: PoolId
     seconds: float
@@ -150,7 +152,8 @@ def class_predictions(
 ) -> list[ClassPrediction]:
     """Predict each chosen class. ``profiles`` must be those of ``learner_of``.
 
-    ``nodes`` maps a GPU type to the GPUs of a node. ``gpus`` are widths; if empty, 1, one node and two nodes.
+    ``nodes`` maps a GPU type to the GPUs of a node. ``gpus`` are widths. If it is empty, the widths are 1 GPU, one node
+    and two nodes.
     """
     for gpu_type, size in nodes.items():
         learner.set_node_gpus(gpu_type, size)
@@ -353,8 +356,9 @@ def predict(
 ) -> None:
     """Show how long steps, checkpoints and node start-ups of a class of jobs will take. Changes nothing.
 
-    PROFILE is a SpeedupProfile; without it all are shown. A class that has run is predicted from what it reported, also
-    at numbers of GPUs that it never used. One that has not is predicted from its spec.model, which you declare:
+    PROFILE is a SpeedupProfile. Without it, all profiles are shown. If a class has run, the prediction comes from its
+    reports, even at numbers of GPUs that it never used. If a class has not run, the prediction comes from its
+    spec.model, which you declare:
 
     \b
       model:
@@ -407,7 +411,8 @@ def profile_of(raw: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 def chosen_profiles(
     profiles: Sequence[Profile], name: str | None, namespace: str, written: Sequence[tuple[str, str]]
 ) -> Sequence[Profile]:
-    """Return the profile of this name, or without a name those of the files, or all.
+    """Return the profile of this name. Without a name, return the profiles of the files, or if there are no files all
+    profiles.
 
     Raises ClickException if there is none.
     """

@@ -79,18 +79,19 @@ DAYS = 30
 MOST_JOBS = 300
 """Maximum number of jobs to simulate, the latest ones. Ten simulations of 300 jobs take some seconds on two cores."""
 _ROUNDS = 2
-"""Rounds that try rates between known ones. After two rounds, neighbours differ by a factor of √2."""
+"""Rounds that try rates between known rates. After two rounds, neighbouring rates differ by a factor of √2."""
 _SEED = 0
-"""Seed of the bootstrap, constant so that the same history always gives the same interval."""
+"""Seed of the bootstrap. It is constant, so that the same history always gives the same interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonthEstimate:
     """The estimate of one budget. ``factors`` are multiples of today's spending to estimate.
 
-    ``rate``: dollars that the budget pays per job-hour saved; None in mode Observe, or if it pays for no job.
-    ``measured_seconds``: measured mean completion time, None if unknown. ``why_not`` says why ``savings`` is None.
-    ``frontier``: (dollars, mean seconds) under Charterer at each simulated rate. ``losses``: of the same days.
+    ``rate``: dollars that the budget pays per job-hour saved. None in mode Observe, or if the budget pays for no job.
+    ``measured_seconds``: measured mean completion time, or None if unknown. ``why_not`` says why ``savings`` is None.
+    ``frontier``: (dollars, mean seconds) under Charterer at each simulated rate. ``losses``: the losses of the same
+    days.
     """
 
     budget: Budget
@@ -163,7 +164,9 @@ def _too_few(count: int) -> str:
 def _simulated(
     history: History, rate: float | None, factors: Sequence[float]
 ) -> tuple[SavingsReplay, SavingsReplay, list[SavingsReplay]]:
-    """Replay the jobs as their owners asked, as paid today (at ``rate``, None for as asked), and at each other rate."""
+    """Replay the jobs as their owners asked, then at the ``rate`` paid today, and at each other rate. ``rate`` None
+    means as asked.
+    """
     rates = rates_around(history, 4.0)
     asked, *paying = _replay_all(history, [PolicyChoice("as-asked"), *_paying(rates)])
     today = asked

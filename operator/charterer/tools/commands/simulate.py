@@ -61,7 +61,7 @@ from charterer.tools.simulator.replay import ReplayResult, replay
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
 _LONGEST_SECONDS = 604_800.0
-"""Longest accepted start of a node or restart of a run: a week."""
+"""Longest node start or run restart that is accepted: a week."""
 _HIGHEST_RATE = 1_000_000.0
 _UNIT_SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
@@ -212,7 +212,7 @@ node_options = option_group(
 class PolicyOptions:
     """Policies to compare. ``rates`` are dollars per job-hour saved, for the operator's planner.
 
-    ``pairs`` is a file with the speeds that jobs keep beside each other on a shared GPU.
+    ``pairs`` is a file. It has the fraction of its speed that a job keeps beside another job on a shared GPU.
     """
 
     policies: Sequence[str]
@@ -236,10 +236,10 @@ class PolicyOptions:
             )
 
     def choices(self, default_rates: Sequence[float], pairs: PairTable | None) -> list[PolicyChoice]:
-        """Return each policy, ``charterer`` once for each rate.
+        """Return each policy. ``charterer`` is returned once for each rate.
 
-        With ``learn``, all rates use the same random noise in reports. ``pairs`` is for policies that share GPUs
-        between jobs.
+        With ``learn``, all rates use the same random noise in reports. ``pairs`` is for policies under which jobs share
+        GPUs.
         """
         choices = []
         for policy in self.policies:
@@ -337,7 +337,7 @@ class SimulationInput:
     """The input of the simulations. ``parts(choice)`` returns one simulation for each group of pools.
 
     ``rates``: default exchange rates. ``budget``: dollars per month, drawn beside the spending. ``gaps``: notes on what
-    is not modelled or looks wrong, which go to stderr if the output is JSON or YAML. ``classes``: the jobs'
+    is not modelled or looks wrong. If the output is JSON or YAML, the notes go to stderr. ``classes``: the jobs'
     applications. ``gpu_types``: the pools' GPU types.
     """
 
@@ -389,7 +389,8 @@ def monthly_budget(jobs: Iterable[PastJob], payers: Mapping[str, Budget]) -> Mon
 
 @dataclass(frozen=True, slots=True)
 class OnSale:
-    """Pools for jobs whose rows do not describe nodes (at least one), and the restart time of pools without their own.
+    """The pools on sale (at least one) for jobs whose rows do not describe nodes. Also the restart time of pools that
+    have none of their own.
 
     ``from_file`` says that a file names the pools. Otherwise the options describe the only pool.
     """
@@ -472,7 +473,8 @@ def _from_lines(
 
 
 def with_pairs(subject: SimulationInput, file: Path) -> tuple[SimulationInput, PairTable]:
-    """Read the pairs of a file, and add a note to the input on how many of the workload's pairs the file has.
+    """Read the pairs of a file, and add a note to the input. The note says how many of the workload's pairs the file
+    has.
 
     Raises BadRow.
     """

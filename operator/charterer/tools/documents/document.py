@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """The meaning of a text. Each medium has its own style for a tone, and no medium shows a tone by colour alone."""
+    """The meaning of a text. Each medium has its own style for a tone. No medium shows a tone by colour alone."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -27,7 +27,9 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column. ``elastic`` columns hold sentences and shrink on a narrow screen, which omits ``optional`` columns."""
+    """A column. ``elastic`` columns hold sentences and shrink on a narrow screen. Such a screen omits ``optional``
+    columns.
+    """
 
     title: str
     right: bool = False

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# The picture of a month's jobs in simulations: Charterer at several amounts, and the jobs as asked for.
+# The picture of a month's jobs in simulations: under Charterer at several amounts, and as their owners asked for them.
 
 
 @dataclass(frozen=True, slots=True)
 class MonthPoints:
-    """Dollars and mean seconds of the jobs: by Charterer at each simulated rate, and as their owners asked.
+    """Dollars and mean seconds of the jobs: under Charterer at each simulated rate, and as their owners asked for them.
 
-    ``named`` has labels and points on Charterer's curve.
+    ``named`` has labels, each with its point on Charterer's curve.
     """
 
     budget: str
@@ -87,9 +87,9 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class FrontierCurve:
-    """A budget's frontier ``of``. ``before`` is another frontier to compare, such as the present one in a what-if.
+    """A budget's frontier ``of``. ``before`` is another frontier to compare with, such as the present one in a what-if.
 
-    ``asked`` is another amount on the same frontier, which a what-if compares.
+    ``asked`` is another amount on the same frontier. A what-if compares it with the budget's amount.
     """
 
     name: str
@@ -99,7 +99,7 @@ class FrontierCurve:
 
     @property
     def base(self) -> float:
-        """The budget's amount, or if it is zero the smallest one that suffices."""
+        """The budget's amount, or if that is zero the smallest amount that suffices."""
         return self.of.amount.dollars or self.of.cheapest.dollars
 
     @property
@@ -170,7 +170,9 @@ def _draw_dollars(axes: Axes, curve: FrontierCurve) -> None:
 
 
 def _plain_ticks(axes: Axes) -> None:
-    """Label a logarithmic axis with plain numbers: 1, 2 and 5 of each decade, or more for less than a decade."""
+    """Label a logarithmic axis with plain numbers: 1, 2 and 5 of each decade. An axis of less than a decade gets more
+    labels.
+    """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     class Ticks(LogLocator):
@@ -214,7 +216,9 @@ def _draw_lines(
 
 
 def _unit(curve: FrontierCurve) -> tuple[str, float]:
-    """Return the unit in which the longest finite time is at least 2, and its seconds. Hours if no time is finite."""
+    """Return the unit in which the longest finite time is at least 2, and the unit's seconds. If no time is finite, the
+    unit is hours.
+    """
     frontiers = (curve.of,) if curve.before is None else (curve.of, curve.before)
     times = [point.mean_seconds or 0.0 for frontier in frontiers for point in _sampled(frontier, curve.span)]
     return time_unit(max(times) or 2.0 * 3600.0)

@@ -41,9 +41,9 @@ _STYLES = {
 
 
 class TextRenderer:
-    """Renders text for ``width`` characters. None means one unbroken line per row, for programs.
+    """Renders text for ``width`` characters. None means one unbroken line for each row, for programs.
 
-    Much of the text comes from elsewhere, such as a container's output, so control characters become escapes.
+    Much of the text comes from elsewhere, such as a container's output, so control characters are escaped.
     """
 
     def __init__(self, width: int | None, *, colour: bool) -> None:

@@ -1,6 +1,6 @@
 """The style of all pictures: colours for colour-blind readers, plain axes, and reproducible files.
 
-Matplotlib is the extra ``report``. The first picture imports Matplotlib, so the operator never does.
+Matplotlib is the extra ``report``. It is imported when the first picture is drawn, so the operator never imports it.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def file_format(file: PurePath) -> str:
 
 
 def time_unit(longest: float) -> tuple[str, float]:
-    """Return the largest unit in which ``longest`` (seconds) is at least 2, and its seconds.
+    """Return the largest unit in which ``longest`` (seconds) is at least 2, and the unit's seconds.
 
-    The smallest is the second.
+    The smallest unit is the second.
     """
     return next((unit for unit in _UNITS if longest >= 2.0 * unit[1]), _UNITS[-1])
 
@@ -92,9 +92,9 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
 
 
 def label_points(axes: Axes, labels: Sequence[tuple[str, tuple[float, float]]], colour: str) -> None:
-    """Write labels beside their points. A label that would overlap moves to another side or is hidden.
+    """Write labels beside their points. If a label would overlap, it moves to another side or is hidden.
 
-    ``encoded`` places the labels, because the axes have their final limits and position only then.
+    ``encoded`` places the labels, because only then do the axes have their final limits and position.
     """
     for text, point in labels:
         axes.annotate(

@@ -53,7 +53,7 @@ CAPTION = (
 )
 _NAVY: Final = "#003A5C"
 _CHARTERER: Final = (SKY, BLUE, _NAVY)
-"""Colours of Charterer's lines. One hue, darker for higher rates, so that they differ in grey, too."""
+"""Colours of Charterer's lines. All have one hue and are darker for higher rates, so that they differ in grey, too."""
 _OTHERS: Final = (VERMILION, GREEN, ORANGE, PURPLE)
 _BINS: Final = 120
 """Number of bins over which rented GPUs are averaged. A bin is three pixels wide."""
@@ -64,7 +64,7 @@ HOURS_A_MONTH = 365.25 * 24 / 12
 
 @dataclass(frozen=True)
 class Simulated:
-    """The simulations of one policy, whose jobs share no pool."""
+    """The simulations of one policy. Jobs of different simulations share no pool."""
 
     choice: PolicyChoice
     parts: tuple[ReplayResult, ...]
@@ -81,9 +81,9 @@ class Simulated:
 
     @cached_property
     def spent(self) -> Sequence[tuple[float, float]]:
-        """Dollars spent until each second at which the spend rate changes.
+        """Dollars spent until each second at which the dollars per second change.
 
-        Only the table includes a billing minimum.
+        The sum leaves out billing minimums, which only the table includes.
         """
         return integral([(at, hourly / 3600.0) for at, hourly in self.result.hourly])
 
@@ -117,7 +117,7 @@ def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], p
 def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, Any]]:
     """Return the results for programs: seconds, GPU-hours and dollars as numbers.
 
-    ``never``: jobs missing in the means.
+    ``never``: jobs that did not complete, which the means leave out.
     """
     return [
         {
@@ -187,7 +187,7 @@ def integral(steps: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 def means(steps: Sequence[tuple[float, float]], bin_seconds: float) -> list[tuple[float, float]]:
     """Return a step function's mean over each bin as (bin start in seconds, mean), and 0 after the last bin.
 
-    A curve with every step of many days would be unreadable.
+    Without bins, a curve over many days would have too many steps to be readable.
     """
     if not steps:
         return []
@@ -377,7 +377,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _never_idle_enough(simulated: Sequence[Simulated]) -> list[str]:
-    """Return a warning if all jobs together end before as-asked would release its first idle node."""
+    """Return a warning if all jobs together end before the policy as-asked would release its first idle node."""
     asked = next((run.result.jobs for run in simulated if run.choice.text == "as-asked"), ())
     ends = [job.finished for job in asked if job.finished is not None]
     if not ends or (took := max(ends) - min(job.submitted for job in asked)) > SCALE_DOWN_SECONDS:
@@ -388,7 +388,7 @@ def _never_idle_enough(simulated: Sequence[Simulated]) -> list[str]:
 
 
 def _assumptions(simulated: Sequence[Simulated]) -> list[str]:
-    """Return a sentence on the cost of idle nodes under as-asked, if that policy was simulated."""
+    """Return a sentence on the cost of idle nodes under the policy as-asked, if that policy was simulated."""
     asked = next((run for run in simulated if run.choice.text == "as-asked"), None)
     if asked is None or not asked.result.total_gpu_hours:
         return []
@@ -400,7 +400,7 @@ def _assumptions(simulated: Sequence[Simulated]) -> list[str]:
 
 
 def span(seconds: float) -> str:
-    """Format seconds as minutes, or from two hours on as hours."""
+    """Format seconds as minutes. Two hours and more are formatted as hours."""
     if isnan(seconds):
         return "-"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.2f} h"

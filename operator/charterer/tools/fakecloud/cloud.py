@@ -1,7 +1,8 @@
-"""The cloud as a state machine: calls and the passing of time go in, durable records come out. It has no own clock.
+"""The cloud as a state machine. Calls and the passing of time are its input, and durable records are its output. The
+cloud has no clock of its own.
 
-``advance`` does what is due (scheduled changes, healing, launches). It is called before every call and at ``next_due``.
-Everything is synchronous, so calls in one event loop never interleave.
+``advance`` does what is due: scheduled changes, replacements of dead machines, and launches. It is called before every
+call and at ``next_due``. Everything is synchronous, so calls in one event loop never interleave.
 """
 
 from __future__ import annotations
@@ -49,13 +50,15 @@ def instance_not_found(instance: str, where: str) -> RefusedCall:
 
 
 def would_terminate(group: str, target: int, members: int) -> RefusedCall:
-    """The refusal of a target below the number of machines: the cloud would choose which one to end."""
+    """The refusal of a target below the number of machines. The cloud would otherwise have to choose a machine to
+    end.
+    """
     message = f"target {target} of group {group!r} is below its {members} instances; DELETE the instance to end instead"
     return RefusedCall(409, "WouldTerminate", message)
 
 
 def target_changed(group: str, expected: int, target: int) -> RefusedCall:
-    """The refusal if the expected target is out of date. The answer has the present one."""
+    """The refusal if the expected target is out of date. The answer contains the present target."""
     message = f"the target of group {group!r} is {target}, not {expected} as expected; decide again"
     return RefusedCall(409, "TargetChanged", message, {"target": target})
 
@@ -71,7 +74,7 @@ def min_size_reached(group: str, target: int, min_size: int) -> RefusedCall:
 
 
 def other_orders(group: str, orders: str) -> RefusedCall:
-    """The refusal of a call that a group of this kind does not take."""
+    """The refusal of a call that a group with this kind of orders does not accept."""
     call = f"PUT /v1/groups/{group}/target" if orders == "counted" else f"POST /v1/groups/{group}/orders"
     return RefusedCall(400, "InvalidRequest", f"the orders of group {group!r} are {orders}: use {call}")
 
@@ -117,7 +120,9 @@ class FakeAccount:
         return self._latest
 
     def next_due(self) -> int | None:
-        """When ``advance`` next has something to do if nobody calls before; None if never."""
+        """The time at which ``advance`` next has something to do, if nobody calls before. None if there is nothing to
+        do.
+        """
         due: list[int] = []
         for group in self._state.groups.values():
             members = self._members(group)
@@ -128,7 +133,7 @@ class FakeAccount:
         return min(due, default=None)
 
     def advance(self) -> None:
-        """Do what is due by now: scheduled changes, replacing dead machines, launching missing ones."""
+        """Do what is due by now: make scheduled changes, replace dead machines, and launch missing machines."""
         now = self.now()
         due = self.next_due()
         if due is None or due > now:
@@ -215,7 +220,7 @@ class FakeAccount:
         return self.group(name)
 
     def change_quotas(self, quotas: dict[str, int | None]) -> CloudAccount:
-        """Set quotas by GPU type; None removes one."""
+        """Set quotas by GPU type. The value None removes a quota."""
         self.advance()
         merged: dict[str, int | None] = {**dict(self.account.quotas), **quotas}
         kept = tuple(sorted((gpu_type, gpus) for gpu_type, gpus in merged.items() if gpus is not None))
@@ -226,12 +231,12 @@ class FakeAccount:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def machines(self) -> Sequence[Machine]:
-        """Every machine ever launched, in the order of launch, as it is now."""
+        """Every machine ever launched, in the order of launch, with its present state."""
         self.advance()
         return tuple(self._state.machines.values())
 
     def listed(self, name: str) -> tuple[int, Sequence[Machine]]:
-        """A group's list of machines and the instant whose state it shows."""
+        """A group's list of machines, and the instant whose state the list shows."""
         group = self.group(name)
         seen = group.seen_at(self.now())
         machines = (machine for machine in self._state.machines.values() if machine.group == name)
@@ -241,14 +246,14 @@ class FakeAccount:
         return machine.ends is None or machine.ends > at - round(group.spec.listed_seconds * SECOND)
 
     def activities(self, name: str) -> Sequence[Activity]:
-        """A group's latest attempts to launch, newest first, as its list shows them."""
+        """A group's latest attempts to launch, as the group's list shows them. The newest is first."""
         seen = self.group(name).seen_at(self.now())
         return tuple(activity for activity in reversed(self._state.activities[name]) if activity.at <= seen)
 
     # --- the calls that change something ------------------------------------------------------------------------------
 
     def set_target(self, name: str, target: int, expected: int | None = None) -> InstanceGroup:
-        """Set the group's target. ``expected``: if given, only if this is the present target."""
+        """Set the group's target. If ``expected`` is given and is not the present target, the call is refused."""
         group = self.group(name)
         if group.spec.orders != "counted":
             raise other_orders(name, group.spec.orders)
@@ -266,10 +271,12 @@ class FakeAccount:
         return self._group(name)
 
     def place(self, name: str, orders: Sequence[str], *, together: bool) -> Mapping[str, Machine | Failure | None]:
-        """Launch a machine for each order. An order that was placed before has its machine, or still waits.
+        """Launch a machine for each order. The answer for an order that was placed before is its machine, or that it
+        still waits.
 
-        In a group that replies, a failure is the answer, and nothing is left behind. In a group of named orders they
-        wait (None) until they are withdrawn. ``together``: whether all new orders are launched or none.
+        If orders of the group are answered at once (``replying``), a failure is the answer, and no order is left
+        waiting. If orders of the group are ``named``, an order without a machine waits (None) until it is withdrawn.
+        ``together``: whether all new orders are launched or none.
         """
         group = self.group(name)
         if group.spec.orders == "counted":
@@ -306,9 +313,9 @@ class FakeAccount:
         return self._group(name)
 
     def terminate(self, name: str, instance: str, *, decrement: bool) -> Machine:
-        """End one machine.
+        """End one machine. A repeated call changes nothing.
 
-        Lower the target with it if ``decrement``, else let the group replace it. Repeating changes nothing.
+        If ``decrement``, the group's target falls by one. Otherwise the group replaces the machine.
         """
         group = self.group(name)
         now = self.now()
@@ -331,7 +338,7 @@ class FakeAccount:
     # --- what happens to machines -------------------------------------------------------------------------------------
 
     def machine(self, instance: str) -> Machine:
-        """A machine, running or ended. RefusedCall if there never was one."""
+        """A machine, running or ended. Raises RefusedCall if there never was one."""
         self.advance()
         if instance not in self._state.machines:
             raise instance_not_found(instance, "this cloud")
@@ -346,7 +353,9 @@ class FakeAccount:
         return self._put(replace(machine.ending(now, "Died"), stays=node_stays))
 
     def interrupt(self, instance: str, notice_seconds: float) -> Machine:
-        """Take the machine back ``notice_seconds`` after its warning, or when it ends anyway if that is earlier."""
+        """Take the machine back ``notice_seconds`` after its warning. If the machine ends earlier anyway, it ends
+        then.
+        """
         machine = self.machine(instance)
         now = self.now()
         if machine.ended(now):
@@ -409,7 +418,7 @@ class FakeAccount:
         return failures
 
     def _launch_failure(self, spec: GroupSpec, machines: int, now: int) -> Failure | None:
-        """Why ``machines`` machines cannot be launched now; None if they can."""
+        """Why ``machines`` machines cannot be launched now, or None if they can."""
         alive = [machine for machine in self._state.machines.values() if not machine.ended(now)]
         in_group = sum(machine.group == spec.name for machine in alive)
         if spec.stock is not None and in_group + machines > spec.stock:

@@ -25,7 +25,7 @@ from charterer import bounded_yaml
 
 
 SECOND = 1_000_000
-"""Microseconds in a second. Also micro-dollars in a dollar, and millionths in a factor of 1."""
+"""Microseconds in a second. The same number is micro-dollars in a dollar, and millionths in a factor of 1."""
 
 _HOUR = 3600
 _DECIMAL = re.compile(r"(\d{1,9})(?:\.(\d{1,6}))?")
@@ -40,7 +40,7 @@ class BillSegment:
 
 
 def millionths(decimal: str) -> int:
-    """The millionths in a decimal string with up to six decimals. ValueError if it is not one."""
+    """The millionths in a decimal string with up to six decimals. Raises ValueError if it is not one."""
     match = _DECIMAL.fullmatch(decimal)
     if match is None:
         raise ValueError(f"{decimal!r} is not a decimal number with up to six decimals, like 12.50")
@@ -68,8 +68,9 @@ def billed_seconds(launched: int, until: int, minimum: int) -> int:
 def cost(segments: Sequence[BillSegment], launched: int, until: int, minimum: int) -> int:
     """The cost of one machine from ``launched`` to ``until``, in micro-dollars.
 
-    Each segment but the last lasts from its ``since`` to the next one's, rounded down to whole seconds. The last
-    segment has the rest of the billed time. n seconds at p an hour cost p·n/3600, rounded half up.
+    Each segment but the last lasts from its ``since`` to the ``since`` of the next segment, rounded down to whole
+    seconds. The last segment has the rest of the billed time. n seconds at a price of p an hour cost p·n/3600, rounded
+    half up.
     """
     begun = [segment for segment in segments if segment.since <= until]
     lengths = [(later.since - earlier.since) // SECOND for earlier, later in pairwise(begun)]
@@ -80,9 +81,8 @@ def cost(segments: Sequence[BillSegment], launched: int, until: int, minimum: in
 
 
 # Measured start-up times of GPU machines, in seconds from the request to the boot, provisioning and staging included.
-#
-# Condensed from the CM-DARE data (see NOTICE): for each GPU type the twenty quantiles at 2.5 %, 7.5 %, …, 97.5 % of
-# all measured starts (51 with a K80, 49 with a P100), on-demand and preemptible, in two regions.
+# Condensed from the CM-DARE data (see NOTICE). Each GPU type has the twenty quantiles at 2.5 %, 7.5 %, …, 97.5 % of all
+# measured starts (51 with a K80, 49 with a P100), on-demand and preemptible, in two regions.
 
 
 MEASURED: Final[dict[str, tuple[float, ...]]] = {
@@ -101,13 +101,15 @@ MEASURED: Final[dict[str, tuple[float, ...]]] = {
 
 
 class Written(BaseModel):
-    """A frozen value whose fields have camelCase names outside. An unknown field is an error that names it."""
+    """A frozen value whose fields have camelCase names in YAML and JSON. An unknown field is an error that names the
+    field.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
 _SHOWN: Final = 5
-"""Number of mistakes that are reported. If there are more, only their number is added."""
+"""Most mistakes that are reported one by one. Of further mistakes only the number is reported."""
 
 
 def problems(error: ValidationError) -> str:
@@ -121,7 +123,7 @@ def problems(error: ValidationError) -> str:
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of the file. ValueError if it cannot be read, with the file and the reason."""
+    """The content of the file. Raises ValueError if it cannot be read, with the file and the reason."""
     try:
         return bounded_yaml.read(path)
     except yaml.YAMLError as error:
@@ -136,7 +138,7 @@ def read_yaml(path: Path) -> Any:
 class FaultKind(StrEnum):
     """The fault of a call.
 
-    LOST_ANSWER: the call takes effect but gets no answer. LOST_REQUEST: it has no effect and gets no answer.
+    LOST_ANSWER: the call takes effect but gets no answer. LOST_REQUEST: the call has no effect and gets no answer.
     EMPTY_LIST: a list of instances is empty.
     """
 
@@ -151,7 +153,7 @@ class FaultKind(StrEnum):
 class Match(Written):
     """The calls that a fault hits.
 
-    ``method``: an HTTP method; None for any. ``path``: a shell-style pattern for the path.
+    ``method``: an HTTP method, or None for any. ``path``: a shell-style pattern for the path.
     """
 
     method: str | None = None
@@ -161,8 +163,8 @@ class Match(Written):
 class FaultSpec(Written):
     """One fault of the API.
 
-    ``times``: number of calls that it hits; None for all.
-    ``probability``: the probability with which it hits a matching call.
+    ``times``: number of calls that the fault hits, or None for all.
+    ``probability``: the probability with which the fault hits a matching call.
     ``status``, ``code``, ``message``: the answer, for errors.
     ``retry_after_seconds``: seconds to wait, for throttling.
     ``seconds``: delay of a slow answer after the call took effect.
@@ -188,7 +190,7 @@ class _Armed:
 class Faults:
     """The faults that wait for their calls.
 
-    They are only in memory: after a restart there are those of the configuration.
+    The faults are only in memory. After a restart there are only the faults of the configuration.
     """
 
     def __init__(self, seed: int, specs: tuple[FaultSpec, ...] = ()) -> None:
@@ -204,11 +206,11 @@ class Faults:
         self._armed.clear()
 
     def waiting(self) -> list[FaultSpec]:
-        """The faults that can still hit a call. Their ``times`` are what is left."""
+        """The faults that can still hit a call. ``times`` of each is the number of calls left."""
         return [fault.spec.model_copy(update={"times": fault.left}) for fault in self._armed]
 
     def draw(self, method: str, path: str) -> FaultSpec | None:
-        """The fault that hits this call, counted as used; None if no fault does."""
+        """The fault that hits this call, or None if no fault does. The call counts as one of the fault's ``times``."""
         for fault in self._armed:
             match = fault.spec.match
             if match.method not in (None, method) or not fnmatchcase(path, match.path):
@@ -256,8 +258,9 @@ class GroupChange(Written):
 class CutGpus(Written):
     """How the GPUs of a group's Nodes are cut: into ``slices_per_gpu`` slices of a MIG profile.
 
-    ``published``: how a Node shows them. ``mixed`` is a resource for the profile and ``single`` a resource of whole
-    GPUs, both from NVIDIA's device plugin. ``dra`` is its DRA driver, which uses ResourceSlices and not the Node.
+    ``published``: how a Node shows the slices. With ``mixed``, NVIDIA's device plugin shows a resource for the profile.
+    With ``single``, the device plugin shows a resource as for whole GPUs. With ``dra``, NVIDIA's DRA driver shows them
+    in ResourceSlices and not on the Node.
     """
 
     profile: Annotated[str, Field(pattern=r"^[1-7]g[.][0-9]{1,3}gb$")]
@@ -279,13 +282,13 @@ class GroupSpec(Written):
     ``hourly_price``: the list price.
     ``orders``: how machines are ordered (docs/fakecloud.md).
     ``spot_factor``: a Spot machine costs the list price times this factor.
-    ``reprice_running``: whether its price follows later changes; otherwise it is fixed at launch.
-    ``stock``: number of the group's machines that the cloud has, used ones included; None for unlimited.
-    ``startup_seconds``, ``lifetime_seconds``: lists from which each machine draws, by the seed.
-    ``labels``, ``taints``, ``resources``: what its Nodes have beside what every Node of this cloud has. Answers about
-    the group contain them.
+    ``reprice_running``: whether the price of a running machine follows later changes. Otherwise it is fixed at launch.
+    ``stock``: number of the group's machines that the cloud has, used ones included, or None for unlimited.
+    ``startup_seconds``, ``lifetime_seconds``: lists from which the seed draws a value for each machine.
+    ``labels``, ``taints``, ``resources``: what the group's Nodes have in addition to what every Node of this cloud has.
+    Answers about the group contain them.
     ``resource``: the resource name of whole GPUs.
-    ``jobs_per_gpu``: number of jobs that share each GPU of its Nodes; None if none do.
+    ``jobs_per_gpu``: number of jobs that share each GPU of the group's Nodes, or None if no jobs share GPUs.
     """
 
     name: Name
@@ -350,7 +353,7 @@ class GroupSpec(Written):
 
     @property
     def room(self) -> dict[str, str]:
-        """The resources of a Node for pods beside its GPUs."""
+        """The resources that a Node has for pods in addition to its GPUs."""
         return {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), **self.resources}
 
     @property
@@ -385,7 +388,7 @@ class CloudConfig(Written):
 
 
 def load_config(path: Path) -> CloudConfig:
-    """The configuration in a YAML file. ValueError with the file and the wrong field if it is invalid."""
+    """The configuration in a YAML file. Raises ValueError with the file and the wrong field if it is invalid."""
     try:
         return CloudConfig.model_validate(read_yaml(path) or {})
     except ValidationError as error:

@@ -18,8 +18,8 @@ from charterer.tools.fakecloud.cloud import Failure, FakeAccount, RefusedCall, i
 from charterer.tools.fakecloud.config import FaultKind, Faults, FaultSpec, OrderName, Written, decimal, problems
 from charterer.tools.fakecloud.records import Activity, InstanceGroup, Machine, MachinePhase
 
-# Answers as JSON. All fields of the protocol are written here. An answer shows only what a call at that instant may
-# show.
+# Answers as JSON. All fields of the protocol are written here. An answer shows only what a call may show at that
+# instant.
 
 
 Json = dict[str, Any]
@@ -61,7 +61,7 @@ def group_json(group: InstanceGroup, account: str, seen: int) -> Json:
 
 
 def instance_json(machine: Machine, seen: int) -> Json:
-    """A machine as of ``seen``. What happened or was announced later is left out."""
+    """A machine as of ``seen``. Whatever happened or was announced later is left out."""
     state = machine.state(seen)
     noticed = machine.interrupt_noticed is not None and machine.interrupt_noticed <= seen
     return {

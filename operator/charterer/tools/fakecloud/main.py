@@ -19,17 +19,19 @@ from charterer.tools.fakecloud.http import Api
 from charterer.tools.fakecloud.nodes import Kube, KubeAccess, NodeKeeper, from_kubeconfig, in_cluster
 from charterer.tools.fakecloud.state import State, StateInUse
 
-# How tasks that wait for a change are notified.
+# How tasks that wait for a change are told about it.
 
 
 class ChangeNotifier:
-    """Every listener has its own event. ``notify`` sets it, and the listener clears it before it looks."""
+    """Every listener has its own event. ``notify`` sets the event. The listener clears the event before it looks for
+    changes.
+    """
 
     def __init__(self) -> None:
         self._listeners: list[asyncio.Event] = []
 
     def listener(self) -> asyncio.Event:
-        """A new event. It is set already, so that its owner looks at once."""
+        """A new event. The event is already set, so that its owner looks for changes at once."""
         event = asyncio.Event()
         event.set()
         self._listeners.append(event)

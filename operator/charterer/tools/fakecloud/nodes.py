@@ -1,8 +1,8 @@
-"""Kubernetes Nodes of the machines: each is registered when its machine is Running, and silenced or deleted after its
-end.
+"""Kubernetes Nodes of the machines. Each Node is registered when its machine is Running, and silenced or deleted after
+the machine's end.
 
-The next step is a pure function of the machine, its group and the time. What was done is durable, and a call that
-failed is tried again. So nothing is lost while the API server is down, or if this process is killed.
+The next step is a pure function of the machine, its group and the time. Finished steps are recorded durably, and a call
+that failed is tried again. So nothing is lost while the API server is down, or if this process is killed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from charterer.tools.fakecloud.cloud import FakeAccount
 from charterer.tools.fakecloud.config import SECOND, GroupSpec, read_yaml
 from charterer.tools.fakecloud.records import Machine, NodePhase
 
-# How a Node shows its GPUs: by its maker's device plugin and labels, or by the maker's DRA driver (ResourceSlices).
+# How a Node shows its GPUs: by the device plugin and labels of the GPUs' maker, or by the maker's DRA driver
+# (ResourceSlices).
 
 
 DRIVER = "gpu.nvidia.com"
 _UNITS = 7
-"""Compute units of a GPU. Its memory has one part more."""
+"""Compute units of a GPU. The GPU's memory has one part more."""
 
 
 def extended_resources(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
@@ -52,7 +53,9 @@ def extended_resources(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
 
 
 def gpu_labels(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
-    """The labels of NVIDIA's feature discovery, which counts slices as GPUs if named so, or of AMD's labeller."""
+    """The labels of NVIDIA's feature discovery, or of AMD's labeller. If slices are named like GPUs, the former counts
+    them as GPUs.
+    """
     if spec.resource != "nvidia.com/gpu":
         return {"amd.com/gpu.product-name": machine.gpu_type} if spec.resource == "amd.com/gpu" else {}
     cut, found = spec.cut, {"nvidia.com/gpu.present": "true"}
@@ -66,10 +69,10 @@ def gpu_labels(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
 
 
 def resource_slices(machine: Machine, spec: GroupSpec, uid: str) -> Sequence[dict[str, Any]]:
-    """The ResourceSlices of the machine's Node with this uid; empty if no DRA driver runs.
+    """The ResourceSlices of the machine's Node with this uid, or none if no DRA driver runs.
 
-    They have the counters of each GPU, and the slices that consume them. Counters and devices may not be in one
-    ResourceSlice.
+    The ResourceSlices have the counters of each GPU, and the slices that consume the counters. Counters and devices may
+    not be in one ResourceSlice.
     """
     cut = spec.cut
     if cut is None or cut.published != "dra":
@@ -127,7 +130,7 @@ class KubeAccess:
 
 
 def in_cluster() -> KubeAccess:
-    """The service account of the pod in which this process runs. ValueError outside a cluster."""
+    """The service account of the pod in which this process runs. Raises ValueError outside a cluster."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ValueError("KUBERNETES_SERVICE_HOST is not set, so this process does not run in a pod; use --kubeconfig")
@@ -139,7 +142,7 @@ def in_cluster() -> KubeAccess:
 def from_kubeconfig(path: Path) -> KubeAccess:
     """The current context of a kubeconfig, with certificates or tokens and without plug-ins.
 
-    ValueError if a part is missing.
+    Raises ValueError if a part is missing.
     """
     try:
         config = read_yaml(path) or {}
@@ -199,7 +202,9 @@ class KubeError(Exception):
 
 
 class Kube:
-    """Raw calls. KubeError for refusals; aiohttp.ClientError or TimeoutError if the server is not reached."""
+    """Raw calls. Raises KubeError if the server refuses, and aiohttp.ClientError or TimeoutError if it cannot be
+    reached.
+    """
 
     def __init__(self, access: KubeAccess) -> None:
         self._access = access
@@ -227,11 +232,12 @@ class Kube:
 logger = logging.getLogger(__name__)
 
 HEARTBEAT = "kwok.x-k8s.io/node"
-"""Annotation. kwok simulates the kubelet of Nodes on which it has the value ``fake``."""
+"""The annotation by which kwok knows the Nodes whose kubelet it simulates. Its value is then ``fake``."""
 SILENT = "fakecloud.charterer.dev/silent"
-"""Label. kwok with ``--manage-nodes-with-label-selector=!fakecloud.charterer.dev/silent`` drops Nodes that have it.
+"""The label by which kwok drops Nodes if it runs with
+``--manage-nodes-with-label-selector=!fakecloud.charterer.dev/silent``.
 
-To remove the annotation is not enough, because kwok 0.8 goes on to renew the Node's Lease.
+It is not enough to remove the annotation, because kwok 0.8 then still renews the Node's Lease.
 """
 
 _CONCURRENT_CALLS = 8
@@ -247,9 +253,9 @@ class NodeStep(StrEnum):
 
 
 def next_step(machine: Machine, spec: GroupSpec, now: int) -> tuple[NodeStep, int] | None:
-    """The next step for a machine's Node, and when it is due; None if nothing is left to do.
+    """The next step for a machine's Node, and when the step is due. None if nothing is left to do.
 
-    If a machine ended before its registration was recorded, it may have a Node all the same, which is deleted too.
+    A machine that ended before its registration was recorded may have a Node all the same. That Node is deleted too.
     """
     deletion = None if machine.ends is None else machine.ends + round(spec.node_deletion_seconds * SECOND)
     ended = machine.ended(now)
@@ -301,7 +307,7 @@ class NodeKeeper:
         self._kube = kube
 
     async def run(self, changed: asyncio.Event) -> None:
-        """Keep the Nodes right until cancelled. ``changed``: is set when the cloud may have changed."""
+        """Keep the Nodes up to date until cancelled. ``changed`` is set when the cloud may have changed."""
         shortest, longest = _RETRY_SECONDS
         pause = shortest
         while True:

@@ -1,9 +1,9 @@
-"""The cloud's records, and views of them. A view is a pure function of a record and an instant.
+"""The cloud's records, and views of the records. A view is a pure function of a record and an instant.
 
-A machine's whole life is planned at its launch (when it will run, when a spot machine will be taken back), and planned
-again when someone ends it. So a machine changes its state without any action, a late list is the same function of an
-earlier instant, and a cloud that was killed and started again has missed nothing. Instants are microseconds since
-1970-01-01T00:00:00Z.
+A machine's whole life is planned at its launch: when it will run, and when a spot machine will be taken back. If
+somebody ends the machine, its life is planned again. So a machine changes its state without any action. A list that is
+late is the same function of an earlier instant. A cloud that was killed and started again has missed nothing. Instants
+are microseconds since 1970-01-01T00:00:00Z.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class MachinePhase(StrEnum):
 class NodePhase(StrEnum):
     """The last action on the machine's Kubernetes Node.
 
-    ABSENT: it is not registered yet. REGISTERED: it was created, with a kubelet. SILENT: it stays without a kubelet.
-    GONE: it was deleted.
+    ABSENT: the Node is not registered yet. REGISTERED: the Node was created, with a kubelet. SILENT: the Node stays
+    without a kubelet. GONE: the Node was deleted.
     """
 
     ABSENT = "Absent"
@@ -41,16 +41,16 @@ class NodePhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine. It is never forgotten, because the bill has all machines.
+    """A machine. Its record is never deleted, because the bill has all machines.
 
-    ``gpu_type``, ``gpus``, ``list_price``, ``billing_minimum`` (seconds): the group's values at its launch.
-    ``runs``, ``stops``: when it becomes Running, and when it begins to stop.
-    ``ends``: when it ends. It may be in the future, for a planned interruption or a machine that stops.
-    ``detached``: since when it does not count for its group's target any more.
-    ``interrupt_noticed``, ``interrupt_at``: the notice of a spot interruption, and its time.
-    ``stays``: whether its Node object remains after its end.
-    ``silenced``: whether its kubelet no longer reports.
-    ``order``: the name of the order for which it was launched, in a group that takes orders.
+    ``gpu_type``, ``gpus``, ``list_price``, ``billing_minimum`` (seconds): the group's values at the machine's launch.
+    ``runs``, ``stops``: when the machine becomes Running, and when it begins to stop.
+    ``ends``: when the machine ends. The time may be in the future, for a planned interruption or a machine that stops.
+    ``detached``: since when the machine no longer counts for its group's target.
+    ``interrupt_noticed``, ``interrupt_at``: when a spot interruption was announced, and when it happens.
+    ``stays``: whether the Node object remains after the machine's end.
+    ``silenced``: whether the machine's kubelet no longer reports.
+    ``order``: the name of the order for which the machine was launched, in a group that accepts orders.
     """
 
     id: str
@@ -75,7 +75,7 @@ class Machine:
     node: NodePhase = NodePhase.ABSENT
 
     def state(self, at: int) -> MachinePhase:
-        """Its state at that instant."""
+        """The machine's state at that instant."""
         if self.ends is not None and at >= self.ends:
             return MachinePhase.ENDED
         if self.stops is not None and at >= self.stops:
@@ -83,7 +83,7 @@ class Machine:
         return MachinePhase.RUNNING if at >= self.runs else MachinePhase.PENDING
 
     def ended(self, at: int) -> bool:
-        """Whether it no longer exists and is no longer billed."""
+        """Whether the machine no longer exists and is no longer billed."""
         return self.state(at) is MachinePhase.ENDED
 
     @property
@@ -92,11 +92,11 @@ class Machine:
         return f"fake:///{self.zone}/{self.id}"
 
     def seconds(self, now: int) -> int:
-        """Whole seconds that are billed until ``now`` or its end."""
+        """Whole seconds that are billed until ``now`` or until the machine's end."""
         return config.billed_seconds(self.launched, self._until(now), self.billing_minimum)
 
     def cost(self, now: int) -> int:
-        """Micro-dollars that are billed until ``now`` or its end."""
+        """Micro-dollars that are billed until ``now`` or until the machine's end."""
         return config.cost(self.segments, self.launched, self._until(now), self.billing_minimum)
 
     def _until(self, now: int) -> int:
@@ -119,7 +119,7 @@ class TargetSet:
 
 @dataclass(frozen=True, slots=True)
 class WaitingOrders:
-    """Names of orders that wait for machines. ``together``: whether all of them are launched or none."""
+    """Names of orders that wait for machines. ``together``: whether all the orders are launched or none."""
 
     names: tuple[str, ...]
     together: bool
@@ -130,7 +130,7 @@ class InstanceGroup:
     """An instance group.
 
     ``declared``: the spec in the configuration file. ``spec``: the present spec.
-    ``targets``: the targets so far, the newest last. Older ones are kept while a late answer may need them.
+    ``targets``: the targets so far, the newest last. Older targets are stored while a late answer may need them.
     ``retry``: when the next launch may be tried.
     ``changes_done``: number of scheduled changes of the spec that have happened.
     ``waiting``: orders without a machine, in a group whose orders are ``named``.
@@ -159,7 +159,7 @@ class InstanceGroup:
         return self.targets[-1].target
 
     def target_at(self, at: int) -> int:
-        """The target at that instant; before the oldest known target, that one."""
+        """The target at that instant. Before the oldest known target, the oldest known target."""
         return next((entry.target for entry in reversed(self.targets) if entry.at <= at), self.targets[0].target)
 
     def seen_at(self, now: int) -> int:
@@ -178,7 +178,8 @@ class InstanceGroup:
 class Activity:
     """An attempt to launch.
 
-    ``order``: its order, if that had a name. ``code``: empty on success. ``instance``: else empty.
+    ``order``: the name of its order, or empty. ``code``: the error's code, or empty on success. ``instance``: the
+    launched instance, or empty on failure.
     """
 
     id: str
@@ -209,9 +210,11 @@ class CloudAccount:
 
     @property
     def id(self) -> str:
-        """The account's identifier. Another fake cloud has the same only if it was first started at the same moment."""
+        """The account's identifier. Another fake cloud has the same identifier only if it was first started at the same
+        moment.
+        """
         return f"fake-{self.born:x}-{self.seed}"
 
     def quota(self, gpu_type: str) -> int | None:
-        """The most GPUs of that type at a time; None for unlimited."""
+        """The most GPUs of that type at a time, or None for unlimited."""
         return dict(self.quotas).get(gpu_type)

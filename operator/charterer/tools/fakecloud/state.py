@@ -1,7 +1,7 @@
 """The cloud's durable state: one sqlite file, a transaction for each mutation, and a copy in memory for reading.
 
-A process that is killed at any point starts again from the last finished mutation. A mutation that fails half-way is
-rolled back, and the copy is read again, so memory never has what the file does not.
+If the process is killed at any point, the next one continues from the last finished mutation. A mutation that fails
+half-way is rolled back, and the copy is read again, so memory never has what the file does not have.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class StateInUse(RuntimeError):
 
 
 class State:
-    """All records of the cloud. Mappings are for reading; ``put_…`` inside ``transaction()`` are for writing.
+    """All records of the cloud. Mappings are for reading. Methods ``put_…`` are for writing, inside ``transaction()``.
 
     ``machines``, ``activities``: in the order of their launch. Each group keeps its newest 100 activities.
     ``members``: for each group, the machines that count for its target.
     """
 
     def __init__(self, path: Path | None, on_commit: Callable[[], None] = lambda: None) -> None:
-        """Open or create the file and its folder (None: nothing outlives the process); ``on_commit`` is called after a
-        transaction.
+        """Open or create the file and its folder. If ``path`` is None, nothing is stored on disk. ``on_commit`` is
+        called after a transaction.
 
-        StateInUse if another process has the file. OSError if the folder cannot be made.
+        Raises StateInUse if another process has the file, and OSError if the folder cannot be made.
         """
         self._on_commit = on_commit
         if path is not None:
@@ -84,14 +84,16 @@ class State:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write everything that is put inside durably when the block ends, or nothing if it raises."""
+        """Write durably when the block ends everything that was put inside it. If the block raises, nothing is
+        written.
+        """
         self._db.execute("BEGIN IMMEDIATE")
         self._dirty = False
         try:
             yield
             self._db.execute("COMMIT")
         except BaseException:
-            if self._db.in_transaction:  # some errors, like a full disk, have rolled it back already
+            if self._db.in_transaction:  # some errors, such as a full disk, have already rolled the transaction back
                 self._db.execute("ROLLBACK")
             if self._dirty:
                 self._load()
@@ -128,7 +130,7 @@ class State:
             self.members[machine.group].pop(machine.id, None)
 
     def add_activity(self, activity: Activity, ordinal: int) -> None:
-        """Write a new activity. Beyond 100, the group's oldest one is dropped."""
+        """Write a new activity. A group keeps 100 activities, so its oldest one may be dropped."""
         self._write("INSERT INTO activities VALUES (?, ?, ?)", (activity.id, ordinal, _activities.dump_json(activity)))
         kept = self.activities[activity.group]
         kept.append(activity)

@@ -1,8 +1,9 @@
-"""Discrete-event simulation on a virtual clock: the operator's own planner, and others, on modelled jobs and nodes.
+"""Discrete-event simulation on a virtual clock. The operator's own planner and other policies act on modelled jobs and
+nodes.
 
-The packages, each of which imports only those after it, are: replay, policy_registry, simulation; policies/, history/,
-knowledge; engine/; model/. There is no wall clock, thread or file here (the command line reads and writes files), so a
-seed gives one result.
+The packages are, in this order: replay, policy_registry, simulation; policies/, history/, knowledge; engine/; model/.
+Each imports only packages after it. No package here uses a wall clock, a thread or a file, so the same seed always
+gives the same result. The command line reads and writes the files.
 """
 
 from __future__ import annotations

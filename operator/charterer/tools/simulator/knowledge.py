@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 MOST_PHASES = 128
 """Most phases of an exact profile. No measured application has more epochs, so none is lost."""
 MERGE_BELOW = 0.001
-"""Relative difference of speeds up to which neighbouring epochs are merged. A common factor does not count."""
+"""Relative difference of speeds up to which neighbouring epochs are merged. A factor that all speeds have in common
+does not count.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ class _EpochRange:
     seconds: dict[tuple[str, int], float]
 
     def unlike(self, other: _EpochRange) -> float:
-        """The largest ratio of their speeds between two options, without a factor common to all options; at least 1."""
+        """The largest ratio of the two ranges' speeds between two options, at least 1. A factor that all options have
+        in common does not count.
+        """
         ratios = [log(self.seconds[option] / self.span * other.span / other.seconds[option]) for option in self.seconds]
         return exp(max(ratios) - min(ratios))
 
@@ -86,8 +90,8 @@ def exact_phases(
 ) -> tuple[Phase, ...]:
     """The application's epochs as at most ``most`` phases. Throughput is the fraction of the job done in a second.
 
-    The most similar neighbours are merged first. Above ``most``, the cost of merging two grows with their difference
-    and with the work of the smaller one.
+    The most similar neighbours are merged first. While there are more than ``most`` phases, the cost of a merge grows
+    with the difference of the two phases and with the work of the smaller one.
     """
     begins = (0.0, *application.ends)
     ranges = [
@@ -236,7 +240,9 @@ class LearnedKnowledge:
         return self._profiles
 
     def expected_work(self, job: SimJob) -> float | None:
-        """The job's own work once its reports show it, before that the mean of its class; None for an unseen class."""
+        """The job's own work once its reports show it, before that the mean of its class, or None for an unseen
+        class.
+        """
         if job.submission.name not in self._jobs_of_known_size:
             profile = self._profiles.get(job.class_id)
             return None if profile is None else profile.mean_work
@@ -279,7 +285,9 @@ class LearnedKnowledge:
             self._class_work.clear()
 
     def _learn_pair(self, observation: Observation, beside: ClassId) -> None:
-        """Learn what a job keeps beside its partner. That is known on nodes with one GPU that two jobs share."""
+        """Learn the fraction of its speed that a job keeps beside its partner. The fraction is known only on nodes with
+        one GPU that two jobs share.
+        """
         from charterer.estimate.learner import learn_pair  # loads numpy, too
 
         learn_pair(self.learner, observation, beside)
@@ -329,7 +337,9 @@ class LearnedKnowledge:
 def learning_from_reports(
     scenario: Scenario, applications: Mapping[ClassId, Application], noise: Callable[[], float]
 ) -> LearnedKnowledge:
-    """Knowledge of curves from the reports of the scenario's jobs, and of a job's size once its progress shows it."""
+    """Knowledge that comes from the reports of the scenario's jobs: the curves, and a job's size once its progress
+    shows it.
+    """
     node_gpus: dict[str, int] = {}
     for pool in scenario.pools:
         node_gpus[pool.gpu_type] = max(pool.gpus_per_node, node_gpus.get(pool.gpu_type, 0))
@@ -346,7 +356,7 @@ def learning_from_reports(
 
 
 def _differ(before: Sequence[PairSpeed], now: Sequence[PairSpeed]) -> bool:
-    """Whether a pair is new, or differs by more than the least change that the operator writes down."""
+    """Whether a pair is new, or differs by more than the smallest change that the operator would write."""
     known = {(pair.gpu_type, pair.beside): pair.kept for pair in before}
     return any(abs(pair.kept / known.get((pair.gpu_type, pair.beside), inf) - 1.0) > _LEAST_CHANGE for pair in now)
 
@@ -359,7 +369,9 @@ def _reference(learned: Learned) -> float:
 
 
 def _terms(application: Application) -> BatchTerms:
-    """The declared batch sizes of an application, feasible on all of its GPU types. ValueError if none are known."""
+    """The declared batch sizes of an application, feasible on all of its GPU types. Raises ValueError if none are
+    known.
+    """
     measured = tuple(application.measurements.values())
     if not measured:
         raise ValueError(f"{application.name}: only an application measured at several batch sizes can be learned")

@@ -1,4 +1,4 @@
-"""The policies that can be simulated side by side, by name, and a simulation of one of them."""
+"""The policies that can be simulated side by side, by name. The module also runs the simulation of a single policy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from charterer.tools.simulator.policies.queues import PartnerRank, best_benefit,
 from charterer.tools.simulator.simulation import Simulation
 
 SHARING: Mapping[str, PartnerRank] = {"sjf-ffs": first_fit, "sjf-bsbf": best_benefit}
-"""The orders of a fixed fleet in which jobs share GPUs, each with the rank of a partner."""
+"""The orders of a fixed fleet in which jobs share GPUs. Each order has its rank of partners."""
 _ORDERS = (*QueueOrder, *PreemptiveOrder, *SHARING)
 POLICY_NAMES = ("charterer", "as-asked[:IDLE-SECONDS]", f"fixed:NODES[:{'|'.join(_ORDERS)}]", "utilisation[:LOW-HIGH]")
 _MOST_IDLE_SECONDS = 31_536_000
@@ -53,11 +53,12 @@ class CannotLearn(ValueError):
 class PolicyChoice:
     """A policy with its settings.
 
-    ``text``: its name, with its setting.
+    ``text``: the policy's name, with its setting.
     ``rate``: dollars per job-hour saved, for the operator's planner only.
     ``noise``: draws standard normal numbers for trainers' reports, from which the operator's planner then learns all
-    curves; None if it knows the curves.
-    ``pairs``: what jobs keep beside each other on a GPU, if they share GPUs under this policy; else None.
+    curves. None if the planner knows the curves.
+    ``pairs``: the fractions of their speeds that jobs keep beside each other on a GPU. None if jobs do not share GPUs
+    under this policy.
     """
 
     text: str
@@ -66,7 +67,7 @@ class PolicyChoice:
     pairs: PairTable | None = None
 
     def world(self, scenario: Scenario) -> Scenario:
-        """The scenario. Jobs may share GPUs in it if the policy knows what they keep there."""
+        """The scenario. If the policy has a table of pairs, jobs may share GPUs in the scenario."""
         if self.pairs is None:
             return scenario
         pools = tuple(replace(pool, sharing=FILE_MECHANISM) for pool in scenario.pools)
@@ -81,12 +82,16 @@ class PolicyChoice:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationWidths:
-    """Terms of jobs: every GPU type and width of the application, spot nodes too, preferring the asked width."""
+    """Terms by which a job may use every GPU type and width of its application, and spot nodes too. The job prefers the
+    width that its owner asked for.
+    """
 
     applications: Mapping[str, Application]
 
     def asked(self, submission: Submission) -> int:
-        """The width that the owner asked for, or the next one on which the application can run."""
+        """The width that the owner asked for, or if the application cannot run on that width, the next width on which
+        it can.
+        """
         widths = self.applications[submission.application].widths
         return min((gpus for gpus in widths if gpus >= submission.gpus), default=widths[-1])
 
@@ -104,9 +109,9 @@ def check_policy(text: str) -> None:
 def simulate_scenario(
     scenario: Scenario, choice: PolicyChoice, tell: Callable[[float], None] | None = None
 ) -> SimulationResult:
-    """Simulate the scenario under that policy. The operator's planner knows the true curves, or learns them.
+    """Simulate the scenario under that policy. The operator's planner either knows the true curves or learns them.
 
-    CannotLearn if it cannot learn them. ``tell``: as in ``Simulation.run``.
+    Raises CannotLearn if the curves cannot be learned. ``tell``: as in ``Simulation.run``.
     """
     applications = scenario.applications
 
@@ -132,9 +137,10 @@ def simulate_scenario(
 
 
 def _learnable(application: Application) -> Application:
-    """The application with step times, on the widths that all of its GPU types have, since no type may lack one.
+    """The application with step times, on the widths that all of its GPU types have. A width that one type lacks is
+    left out.
 
-    CannotLearn if there is no such width.
+    Raises CannotLearn if no width is left.
     """
     common = set(application.widths)
     for epochs in application.rates.values():
@@ -152,7 +158,8 @@ def _learnable(application: Application) -> Application:
 
 
 def baseline_policy(text: str, asked: RequestedGpus, seconds: SecondsAt) -> Policy | None:
-    """The policy of a name; None for the operator's own planner. UnknownPolicy for a name that does not exist.
+    """The policy of a name, or None for the operator's own planner. Raises UnknownPolicy for a name that does not
+    exist.
 
     ``asked``: the width that a job's owner asked for. ``seconds``: seconds that a job takes on GPUs of a type.
     """

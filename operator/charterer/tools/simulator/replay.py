@@ -1,7 +1,7 @@
-"""A history simulated under a policy. Jobs of one class differ in size.
+"""A history that is simulated under a policy. Jobs of one class differ in size.
 
-The planner knows of a job what the operator would know: its class, and the work left. That is the class's mean until a
-twentieth of the job is done, and follows from the job's own progress afterwards.
+The planner knows of a job what the operator would know: its class, and the work left. The work left is computed from
+the class's mean until a twentieth of the job is done. Afterwards it is computed from the job's own progress.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class ReplayResult:
 
 
 def replay(part: HistoryPart, choice: PolicyChoice, tell: Callable[[float], None] | None = None) -> ReplayResult:
-    """Simulate the part's jobs under the policy. UnknownPolicy if there is none. ``tell``: as in ``Simulation.run``."""
+    """Simulate the part's jobs under the policy. Raises UnknownPolicy if there is none. ``tell``: as in
+    ``Simulation.run``.
+    """
     jobs = {job.name: (past, job) for past in part.pasts for job in past.jobs}
     applications = {job.name: past.application(job, part.pools) for past, job in jobs.values()}
     homes = {past.pool.name: replace(past.pool, restart_seconds=past.restart_seconds) for past in part.pasts}
@@ -81,7 +83,9 @@ def _class(past: PastPool, kind: str) -> ClassId:
 
 
 def _reporting(past: PastPool, job: PastJob, application: Application) -> Application:
-    """The application with step times to report if a curve gives them: a step a second on the reference option."""
+    """The application with step times to report, if a curve gives them. A step takes a second on the reference
+    option.
+    """
     return with_step_times(application, past.work(job)) if job.kind in past.curves else application
 
 
@@ -137,7 +141,7 @@ class ReplayedSizes:
         return self.class_profiles
 
     def expected_work(self, sim_job: SimJob) -> float | None:
-        """The class's mean work, and later the job's own; None without a curve."""
+        """The class's mean work, and later the job's own, or None without a curve."""
         past, job = self.jobs[sim_job.submission.name]
         if job.kind not in past.curves:
             return None
@@ -162,7 +166,8 @@ def _profiles(part: HistoryPart) -> Mapping[ClassId, Profile]:
 
 
 def dollars_by_job(replayed: Sequence[ReplayResult]) -> Mapping[str, float]:
-    """Each job's part of its pools' dollars, those of starting and idle nodes included, by its GPU time in each pool.
+    """Each job's part of its pools' dollars, divided by the GPU time of the jobs in each pool. The cost of starting and
+    idle nodes is included.
 
     The dollars of a pool in which no job ever ran are shared equally by all jobs of the simulation.
     """

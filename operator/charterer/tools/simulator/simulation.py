@@ -44,7 +44,8 @@ class _PreviousJob:
 class _PreviousMachine:
     """A machine as it was shown last, and the values from which it was made.
 
-    ``state``: since when it is ready, whether it drains, and its prices. ``node``: its Node; None before there is one.
+    ``state``: since when the machine is ready, whether it drains, and its prices. ``node``: its Node, or None before
+    there is one.
     """
 
     state: tuple[Instant | None, bool, tuple[PriceSegment, ...]]
@@ -53,9 +54,9 @@ class _PreviousMachine:
 
 
 class SnapshotView:
-    """Snapshots of a world. ``snapshot()`` equals that of a new view, whenever the last one was taken.
+    """Snapshots of a world. ``snapshot()`` equals the snapshot of a new view, whenever the last snapshot was taken.
 
-    Every job in training has reported just now. Objects that did not change are the same objects as before.
+    Every job in training has just reported. Objects that did not change are the same objects as before.
     """
 
     def __init__(self, world: World) -> None:
@@ -119,7 +120,7 @@ class SnapshotView:
         self._nodes = {machine.node.name: machine.node for machine in machines if machine.node is not None}
 
     def _surveys(self, now: Instant) -> Mapping[PoolId, Survey]:
-        """The answers of the clouds. They add nothing to what the rentals say."""
+        """The answers of the clouds. The answers add nothing to what the rentals say."""
         return {
             name: Survey(
                 pool=name,
@@ -192,7 +193,7 @@ _COLLECTION_THRESHOLD = 100_000
 """New objects after which Python looks for garbage in cycles, of which plans make little. Its default of 700 makes it
 walk through what the planner remembers at every plan."""
 _MOST_DECISIONS = 50
-"""Most decisions in a row at one instant. A policy that makes more counts as one that never comes to rest."""
+"""Most decisions in a row at one instant. A policy that makes more decisions counts as one that never stops."""
 
 
 class Simulation:

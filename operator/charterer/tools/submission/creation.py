@@ -167,7 +167,7 @@ async def unless_paid_for(client: Client, namespace: str) -> None:
             if decode.budget(item).selector.matches(labels):
                 return
         except InvalidObject:
-            return  # this budget may be the one; `charterer doctor` reports its fault
+            return  # this budget may pay for the namespace; `charterer doctor` reports its fault
     there = names([item["metadata"]["name"] for item in listed.items])
     raise click.ClickException(
         f"no GPUBudget selects namespace {namespace}, so nobody would pay for the job: label the namespace as the "
@@ -187,7 +187,9 @@ async def unless_too_wide(client: Client, least: int) -> None:
 
 
 def too_wide(pools: Collection[Pool], least: int) -> str:
-    """Return a sentence that no pool has this many GPUs. Empty if one has, or if a pool's node size is unknown."""
+    """Return a sentence that no pool has this many GPUs. Empty if a pool has them, or if a pool's node size is
+    unknown.
+    """
     sizes = {pool.id: pool.max_nodes * pool.gpus_per_node for pool in pools}
     if not sizes or not all(pool.gpus_per_node for pool in pools) or least <= max(sizes.values()):
         return ""
@@ -218,7 +220,9 @@ async def first_word(client: Client, namespace: str, name: str) -> Mapping[str, 
 
 @dataclass(frozen=True, slots=True)
 class SubmittedJob:
-    """A TrainingJob that was created. ``uid``: of that object, and not of another one of its name."""
+    """A TrainingJob that was created. ``uid``: the uid of that object, which another object of the same name does not
+    have.
+    """
 
     namespace: str
     name: str
@@ -230,7 +234,7 @@ class SubmittedJob:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a job ended. ``reason``: one word, as Complete; ``message``: a sentence, empty where there is none."""
+    """How a job ended. ``reason``: one word, such as Complete. ``message``: a sentence, or empty if there is none."""
 
     complete: bool
     reason: str
@@ -238,7 +242,9 @@ class Ended:
 
 
 async def submitted(client: Client, job: NewJob) -> SubmittedJob:
-    """Create the job unless it can never run. ClickException says why not. Raises ApiError."""
+    """Create the job unless it can never run. If it can never run, raises ClickException, which says why. Also raises
+    ApiError.
+    """
     namespace = job.namespace or client.access.namespace
     await unless_paid_for(client, namespace)
     await unless_too_wide(client, job.gpus.min)
@@ -249,14 +255,15 @@ async def submitted(client: Client, job: NewJob) -> SubmittedJob:
 
 
 Look: TypeAlias = Callable[[Client, Job, RawObject], Awaitable[None]]
-"""Called with the job, decoded and as it is, each second and once when it has ended."""
+"""A callback that gets the job, both decoded and as the raw object, each second and once when the job has ended."""
 _LOOK_SECONDS: Final = 1.0
 
 
 async def until_ended(client: Client, job: SubmittedJob, tell: Callable[[str], None], look: Look | None) -> Ended:
-    """Wait until the job has ended, however often the API server does not answer, which ``tell`` hears.
+    """Wait until the job has ended, however often the API server does not answer. ``tell`` is called with each such
+    failure.
 
-    ClickException when it was deleted. Raises ApiError.
+    Raises ClickException if the job was deleted, and ApiError.
     """
     while True:
         try:
@@ -274,7 +281,7 @@ async def until_ended(client: Client, job: SubmittedJob, tell: Callable[[str], N
             if (finish := read.finish) is not None:
                 reason = finish.reason or finish.kind.value
                 return Ended(finish.kind is FinishKind.COMPLETE, reason, finish.message or "")
-        await asyncio.sleep(_LOOK_SECONDS)  # the next look
+        await asyncio.sleep(_LOOK_SECONDS)  # until the next look
 
 
 def _deleted(job: SubmittedJob) -> click.ClickException:

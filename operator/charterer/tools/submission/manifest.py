@@ -74,7 +74,8 @@ def git_paths(directory: Path, *arguments: str) -> Sequence[str]:
 
 
 def git_source(directory: Path, given: str) -> GitSource:
-    """Return the commit of ``[URL@]COMMIT``. Without URL, the repository is the remote ``origin`` of ``directory``.
+    """Return the commit of ``[URL@]COMMIT``. If there is no URL, the repository is the remote ``origin`` of
+    ``directory``.
 
     Raises ClickException if pods could not fetch the commit, or if the name could mean another commit later.
     """
@@ -264,7 +265,9 @@ def _packed(directory: Path, files: Sequence[str]) -> bytes:
 
 
 def _add(tarball: tarfile.TarFile, file: Path, path: str) -> None:
-    """Add a file without data that depends on machine or time: owner, modification time and other permissions."""
+    """Add a file without data that depends on the machine or the time: owner, modification time and other
+    permissions.
+    """
     entry = tarfile.TarInfo(path)
     entry.mtime = _TIME
     if file.is_symlink():
@@ -296,7 +299,9 @@ UNPACK: Final = (
     *("-I", "-W", "ignore", "-c"),
     "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])",
 )
-"""Arguments of Python before the tarball and the directory. ``-W ignore`` hides tarfile's deprecation warnings."""
+"""Arguments of Python that stand before the tarball and the directory. ``-W ignore`` hides tarfile's deprecation
+warnings.
+"""
 _FETCH: Final = """\
 set -e
 git init --quiet .

@@ -1,4 +1,4 @@
-"""The author's requests on an adopted object: annotations with the words of a TrainingJob's fields."""
+"""The author's requests on an adopted object. They are annotations, which have the names of a TrainingJob's fields."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ from charterer.sentences import names, nearest
 from charterer.workloads.adopted.noted import stop_operations, suspend_changes, unsaid_gpus
 from charterer.workloads.adopted.target_kind import NotAdoptable, Write, patch_of
 
-# The common part of the kinds that opt in by the label charterer.dev/adopt and start and stop by ``suspend``.
+# The common part of the kinds whose objects opt in by the label charterer.dev/adopt and are started and stopped by
+# ``suspend``.
 
 
 class LabelledKind(ABC):
     """The common part of such a ``TargetKind``. ``name``: the kind as objects name it.
 
-    ``watched``: its name among the watched kinds, if different. ``optional``: a CRD defines the kind.
+    ``watched``: the kind's name among the watched kinds, if that is different. ``optional``: a CRD defines the kind.
     """
 
     def __init__(self, name: str, resource: Resource, *, watched: str = "", optional: bool = True) -> None:
@@ -69,16 +70,16 @@ class LabelledKind(ABC):
     def stop(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.stop``.
 
-        An object that was never placed gets the held note: its author did not suspend it.
+        An object that was never placed gets the annotation charterer.dev/held, because its author did not suspend it.
         """
         return self._patched(raw, stop_operations(raw))
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """See ``TargetKind.resize``. Never called for an object whose ``shadow`` does not say InPlace."""
+        """See ``TargetKind.resize``. It is called only for an object whose ``shadow`` says InPlace."""
         return ()
 
     def _labelled(self, raw: Raw) -> Target | None:
-        """Decode an object with the label; None for any other."""
+        """Decode an object with the label. None for any other object."""
         labels = raw["metadata"].get("labels") or {}
         return self.read(raw) if labels.get(LABEL_ADOPT) == "true" else None
 
@@ -117,7 +118,8 @@ _OWN: Final = (
 
 
 class Elasticity(NamedTuple):
-    """The permitted changes of a kind's objects: of the width at a restart, and of the width of a running object.
+    """Which changes a kind's objects permit: whether the width may change at a restart (``width``), and while the
+    object runs (``in_place``).
 
     ``because``: the remedy in the sentence that refuses an unsupported change.
     """
@@ -130,8 +132,8 @@ class Elasticity(NamedTuple):
 def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, spot_refused: str) -> Json:
     """The spec of the TrainingJob for an object with ``pods`` pods, without its ``targetRef``.
 
-    ``spot_refused``: the reason why the object must not get spot nodes; empty if it may. Raises NotAdoptable with all
-    faults.
+    ``spot_refused``: the reason why the object must not get spot nodes, or empty if it may get them. Raises
+    NotAdoptable, which names all faults.
     """
     problem = template_problem(template)
     if problem:
@@ -195,7 +197,7 @@ def wants_spot(meta: ObjectMeta) -> bool:
 
 
 def _gpus(meta: ObjectMeta, each: int, asked: int, can: Elasticity) -> Json:
-    """The widths in GPUs: those of the annotation, else the object's own."""
+    """The widths in GPUs: those of the annotation, or without the annotation the object's own width."""
     text = _value(meta, ANNOTATION_GPUS)
     if text is None:
         return {"min": asked, "preferred": asked, "max": asked}
@@ -249,13 +251,15 @@ def _suspend(meta: ObjectMeta) -> Json:
 
 
 def _when_given_up(meta: ObjectMeta) -> Json:
-    """Validate the annotation, which adds nothing to the spec."""
+    """Validate the annotation. It adds nothing to the spec, so the result is empty."""
     _word(meta, ANNOTATION_WHEN_GIVEN_UP, WhenGivenUp)
     return {}
 
 
 def _known_words(meta: ObjectMeta) -> Json:
-    """Refuse unknown keys of Charterer's group, which may be misspelt and add nothing to the spec."""
+    """Refuse unknown keys of Charterer's group, which may be misspelt. The function adds nothing to the spec, so the
+    result is empty.
+    """
     wrong = [
         f"{noun} {key} is not known: {nearest(key, known, f'{GROUP}/') or f'known are {names(known)}'}"
         for noun, keys, known in (("label", meta.labels, _LABELS), ("annotation", meta.annotations, _ANNOTATIONS))

@@ -38,7 +38,7 @@ _RETRIES: Final = 6
 
 
 class AdoptedJob(LabelledKind):
-    """See ``TargetKind``. The width of an Indexed Job can change. Other Jobs cannot change ``completions``."""
+    """See ``TargetKind``. The width of an Indexed Job can change. In other Jobs ``completions`` cannot change."""
 
     def __init__(self) -> None:
         super().__init__("Job", JOBS, watched="AdoptedJob", optional=False)
@@ -155,7 +155,7 @@ ADOPTED_JOB: Final[TargetKind] = AdoptedJob()
 
 
 def spot_refused_by_job(spec: Mapping[str, Any]) -> str:
-    """The reason why losing a pod with its node fails the Job for good; empty if the Job survives that."""
+    """The reason why losing a pod with its node fails the Job for good, or an empty text if the Job survives that."""
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
         if any(pattern.get("type") == _DISRUPTED for pattern in rule.get("onPodConditions") or ()):
             if rule.get("action") == "Ignore":

@@ -1,4 +1,4 @@
-"""A team's own JobSet, or a TrainJob of Kubeflow Trainer 2, which creates a JobSet; both are adopted in place."""
+"""A team's own JobSet, or a TrainJob of Kubeflow Trainer 2, which creates a JobSet. Both kinds are adopted in place."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _ReplicatedGroup(NamedTuple):
 class AdoptedJobSet(LabelledKind):
     """See ``TargetKind``.
 
-    The width is fixed: JobSet refuses to change it in every state, except behind an alpha gate.
+    The width is fixed, because JobSet refuses to change it in every state. Only an alpha feature gate would allow it.
     """
 
     def __init__(self) -> None:
@@ -211,7 +211,9 @@ def _labels(group: _ReplicatedGroup | None) -> Mapping[str, str]:
 
 
 def _refuse_exclusive(meta: ObjectMeta, spec: Mapping[str, Any]) -> None:
-    """Refuse exclusive placement: the affinities that JobSet's webhook adds would contradict the chosen pool."""
+    """Refuse exclusive placement, because JobSet's webhook adds affinities for it that would contradict the chosen
+    pool.
+    """
     groups = [(each["template"].get("metadata") or {}).get("annotations") or {} for each in spec["replicatedJobs"]]
     if any(_EXCLUSIVE in annotations for annotations in (meta.annotations, *groups)):
         raise NotAdoptable(
@@ -221,7 +223,7 @@ def _refuse_exclusive(meta: ObjectMeta, spec: Mapping[str, Any]) -> None:
 
 
 def _spot_refused(spec: Mapping[str, Any], group: _ReplicatedGroup) -> str:
-    """The reason why losing a pod with its node fails the JobSet for good; empty if it survives that."""
+    """The reason why losing a pod with its node fails the JobSet for good, or an empty text if it survives that."""
     by_job = spot_refused_by_job(group.spec)
     policy = spec.get("failurePolicy") or {}
     if not by_job or (policy.get("maxRestarts", 0) > 0 and not policy.get("rules")):
@@ -237,7 +239,7 @@ def _spot_refused(spec: Mapping[str, Any], group: _ReplicatedGroup) -> str:
 # A team's own TrainJob of Kubeflow Trainer 2, adopted in place at its own width.
 #
 # Trainer copies the pod template from the TrainJob's runtime. Charterer changes the template by one entry of
-# ``spec.runtimePatches``, under a manager name of its own.
+# ``spec.runtimePatches``. The entry has a manager name of its own.
 
 
 TRAIN_JOBS: Final = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", namespaced=True)
@@ -245,7 +247,7 @@ MANAGER: Final = f"{GROUP}/operator"
 """The manager name of Charterer's entry in ``runtimePatches``. Trainer requires a path with a domain."""
 _TRAINER_CONTROLLER: Final = "trainer.kubeflow.org/trainjob-controller"
 _GROUP: Final = "node"
-"""The replicatedJob of a runtime whose pods train, by Trainer's convention."""
+"""The replicatedJob of a runtime whose pods train. Trainer's convention gives it this name."""
 _PATCHES: Final = "/spec/runtimePatches"
 _TRAIN_JOB_FIXED: Final = "Trainer refuses to change spec.trainer.numNodes; leave the annotation out"
 _SPOT_REFUSED: Final = (
@@ -337,7 +339,7 @@ class AdoptedTrainJob(LabelledKind):
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
         """See ``TargetKind.place``.
 
-        The pods keep their labels, annotations and node selector; tolerations are replaced.
+        The pods keep their labels, annotations and node selector, but their tolerations are replaced.
         """
         patches = raw["spec"].get("runtimePatches")
         notes = [] if original(raw) else note_original(raw, {"runtimePatches": patches is not None})
@@ -348,7 +350,9 @@ class AdoptedTrainJob(LabelledKind):
         return self._patched(raw, [*notes, {"op": "add", "path": _PATCHES, "value": wanted}])
 
     def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
-        """See ``TargetKind.fail``. A TrainJob's deadline is immutable, so its JobSet is failed, and Trainer follows."""
+        """See ``TargetKind.fail``. A TrainJob's deadline is immutable. So its JobSet is failed, and Trainer then fails
+        the TrainJob.
+        """
         meta = raw["metadata"]
         path = JOB_SETS.status(meta["name"], meta["namespace"])
         of_it = {"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": meta["uid"]}
@@ -376,9 +380,9 @@ def _of_others(patches: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str,
 
 
 def _progress(status: Mapping[str, Any], run: int, started: Instant | None) -> Progress | None:
-    """The progress that Kubeflow Trainer keeps in the TrainJob's status (feature gate TrainJobStatus), if any.
+    """The progress that Kubeflow Trainer stores in the TrainJob's status (feature gate TrainJobStatus), if any.
 
-    ``started`` is None while the TrainJob is suspended: then its last report counts. A report from before ``started``
+    ``started`` is None while the TrainJob is suspended. Its last report then counts. A report from before ``started``
     belongs to an earlier run and is ignored.
     """
     try:
@@ -391,7 +395,7 @@ def _progress(status: Mapping[str, Any], run: int, started: Instant | None) -> P
 
 
 def _train_job_labels(raw: Raw) -> Mapping[str, str]:
-    """The pod labels in Charterer's own patch; empty without a patch."""
+    """The pod labels in Charterer's own patch, or empty without a patch."""
     for patch in raw["spec"].get("runtimePatches") or ():
         if patch.get("manager") == MANAGER:
             template = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}

@@ -1,19 +1,20 @@
-"""Jobs in a Kueue queue, started and stopped through their Workload: Charterer answers one of its AdmissionChecks.
+"""Jobs in a Kueue queue are started and stopped through their Workload: Charterer answers one of its AdmissionChecks.
 
 Source: Kueue's API ``kueue.x-k8s.io/v1beta2``, and the observed behaviour of Kueue 0.19.2 (docs/kueue.md).
 
 - Kueue reserves quota first. The check stays Pending while the budget has nothing for the job.
-- Ready starts the job: Kueue merges ``podSetUpdates`` into its template. A key that the template already sets to
-  another value would fail the job for good. So ``podSetUpdates`` have only Charterer's own keys.
-- Retry stops the job. It never has a delay, which would delay the stop.
+- Ready starts the job: Kueue merges ``podSetUpdates`` into the job's template. If the template already set a key to
+  another value, the job would fail for good. So ``podSetUpdates`` have only Charterer's own keys.
+- Retry stops the job. The answer never has a delay, because the delay would apply to the stop.
 - Rejected is never used, because a person would have to reactivate the Workload.
 - Others may evict the job too: a preemption, another check, or a person who stops the queue or the Workload.
 - Each eviction sets the check to Pending before the pods are gone, and leaves ``podSetUpdates`` unchanged. So
-  ``podSetUpdates`` show the started run only while the check is Ready, or Retry that Kueue has not processed yet.
+  ``podSetUpdates`` show the started run only while the check is Ready, or has a Retry that Kueue has not processed yet.
 - Kueue reads a check only while quota is reserved and the Workload is not evicted. An answer to an evicted Workload
   would block its next admission for ever.
 - Another width, or another template, makes another Workload. An elastic job that grows gets a second Workload beside
-  the one by which it runs. Kueue makes it of the running job's template, which has the run's placement merged in.
+  the one by which it runs. Kueue makes the second Workload of the running job's template, which has the run's placement
+  merged in.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ from charterer.workloads.workload import run_labels
 
 API_VERSION: Final = f"{WORKLOADS.group}/{WORKLOADS.version}"
 REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
-"""Annotation on a Workload by which an elastic job grows: the Workload before it, as namespace/name."""
+"""The annotation on a Workload by which an elastic job grows. Its value is the former Workload, as namespace/name."""
 _REPLACED: Final = ("WorkloadSliceReplaced", "OutOfSync")
-"""Reasons with which a Workload finishes although its job goes on."""
+"""Reasons with which a Workload finishes although its job continues."""
 _BEFORE: Final = "Previously: "
 OWN_GROUPS: Final = (GROUP, f"run.{GROUP}")
 """Key prefixes that are reserved for Charterer."""
@@ -73,7 +74,9 @@ PENDING, READY, RETRY = "Pending", "Ready", "Retry"
 
 
 def check_of(raw: Raw) -> tuple[int, Json] | None:
-    """The index and entry of Charterer's check in the Workload's status; None if its queue does not have the check."""
+    """The index and entry of Charterer's check in the Workload's status. None if the Workload's queue does not have the
+    check.
+    """
     for index, check in enumerate((raw.get("status") or {}).get("admissionChecks") or ()):
         if check.get("name") == KUEUE_CHECK:
             return index, check
@@ -92,9 +95,9 @@ def _gpus_of_pod(pod_set: Json) -> int:
 
 
 def decode_workload(raw: Raw) -> Target | None:
-    """Decode a Workload whose queue has Charterer's check; None for any other.
+    """Decode a Workload whose queue has Charterer's check. None for any other Workload.
 
-    A Workload by which a job grows is decoded before Kueue lists its checks, because Kueue may finish the former
+    A Workload by which a job grows is decoded even before Kueue lists its checks, because Kueue may finish the former
     Workload first.
     """
     unlisted = not (raw.get("status") or {}).get("admissionChecks")
@@ -159,7 +162,7 @@ def read_workload(raw: Raw) -> Target:
 
 
 def _runs_elsewhere(status: Raw) -> str:
-    """The sentence that MultiKueue runs the job in another cluster; empty if it does not."""
+    """The sentence that MultiKueue runs the job in another cluster, or an empty text if it does not."""
     cluster = status.get("clusterName") or next(iter(status.get("nominatedClusterNames") or ()), "")
     return beside_multikueue("", str(cluster)) if cluster else ""
 
@@ -186,7 +189,9 @@ def is_reserved(raw: Raw) -> bool:
 
 
 def _others_wait(raw: Raw) -> bool:
-    """Whether another check of the queue is not Ready: the job could not start, so nothing is paid for it."""
+    """Whether another check of the queue is not Ready. The job could then not start, so Charterer pays nothing for
+    it.
+    """
     checks = (raw.get("status") or {}).get("admissionChecks") or ()
     return any(check.get("name") != KUEUE_CHECK and check.get("state") != READY for check in checks)
 
@@ -197,9 +202,9 @@ def _words(status: Raw) -> dict[str, Json]:
 
 
 def _eviction(words: Mapping[str, Json]) -> str:
-    """The reason why Kueue last stopped the job, or took its quota back before it began.
+    """The reason why Kueue last stopped the job, or took its quota back before the job began.
 
-    Once the job has quota again, the condition is False, and its message has the former one behind "Previously: ".
+    Once the job has quota again, the condition is False. Its message then has the former message after "Previously: ".
     """
     evicted = words.get("Evicted") or {}
     if evicted.get("status") == "True":
@@ -209,14 +214,14 @@ def _eviction(words: Mapping[str, Json]) -> str:
 
 
 def _is_withheld(raw: Raw, words: Mapping[str, Json]) -> bool:
-    """Whether a person or Kueue itself stopped the job, and it was not admitted again since."""
+    """Whether a person or Kueue itself stopped the job, and the job was not admitted again since."""
     evicted = words.get("Evicted") or {}
     by_others = evicted.get("status") == "True" and evicted.get("reason") != "AdmissionCheck"
     return by_others or not raw["spec"].get("active", True)
 
 
 def _is_left(pod_sets: Sequence[Json]) -> bool:
-    """Whether the template has the placement of a run, because Kueue made the Workload of it while the job grew."""
+    """Whether the template has the placement of a run. It has if Kueue made the Workload from it while the job grew."""
     return any(LABEL_JOB_UID in _labels_of(item) for item in pod_sets)
 
 
@@ -263,17 +268,17 @@ def pods_of(raw: Raw) -> int:
 
 
 def state_of(raw: Raw) -> str:
-    """The state of Charterer's check; empty if the queue does not have the check."""
+    """The state of Charterer's check. Empty if the queue does not have the check."""
     found = check_of(raw)
     return "" if found is None else str(found[1].get("state"))
 
 
 OWNER: Final = "owner"
-"""Extra entry of a raw Workload: its owner as it is now."""
+"""Key of an entry that Charterer adds to a raw Workload: the Workload's owner as it is now."""
 SHADOW: Final = "shadow"
-"""Extra entry of a raw Workload: the uid of its TrainingJob; empty if it has none."""
+"""Key of an entry that Charterer adds to a raw Workload: the uid of its TrainingJob, or empty if it has none."""
 _ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
-"""The annotation of an owner whose width may change while it runs."""
+"""The annotation by which an owner says that its width may change while it runs."""
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _NOTE: Final = pointer("metadata", "annotations", ANNOTATION_ORIGINAL)
 
@@ -335,7 +340,9 @@ class KueueWorkload:
         return f"{LABEL_JOB_UID}={raw[SHADOW]}"
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
-        """See ``TargetKind.place``. Kueue makes another Workload of the changed owner, and that one is started."""
+        """See ``TargetKind.place``. Kueue makes another Workload of the changed owner. That Workload is then
+        started.
+        """
         if pods_of(raw) != len(allocation.placements):
             return self.resize(raw, len(allocation.placements), 0)
         return _of_owner(raw, _cleaned(raw[OWNER]))
@@ -354,9 +361,9 @@ class KueueWorkload:
         return _answered(raw, {"state": RETRY}) if stops and is_reserved(raw) else ()
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """See ``TargetKind.resize``. The width belongs to the owner, and the Workload follows.
+        """See ``TargetKind.resize``. The owner has the width, and the Workload follows it.
 
-        The first change notes on the owner the width that its author wrote.
+        The first change writes an annotation on the owner, with the width that its author wrote.
         """
         owner, meta = raw[OWNER], raw[OWNER]["metadata"]
         fields = [field for field in _width_fields(owner, gpu_pod_sets(raw)) if reduce(_within, field, owner) != pods]
@@ -389,7 +396,7 @@ KUEUE_WORKLOAD: Final[TargetKind] = KueueWorkload()
 
 
 def _width_fields(owner: Raw, pod_sets: Sequence[Json]) -> list[tuple[str, ...]]:
-    """The fields that hold the owner's width; none if the width is fixed."""
+    """The fields that hold the owner's width. If the width is fixed, there are none."""
     spec = owner.get("spec") or {}
     if owner["kind"] == "Job" and spec.get("completionMode") == "Indexed":
         return [("spec", "parallelism"), ("spec", "completions")]
@@ -404,14 +411,14 @@ def _width_fields(owner: Raw, pod_sets: Sequence[Json]) -> list[tuple[str, ...]]
 
 
 def _within(value: Any, key: str) -> Any:
-    """The entry of a list or object under this key; None if it is absent."""
+    """The entry of a list or object under this key, or None if it is absent."""
     if isinstance(value, list):
         return value[int(key)]
     return None if value is None else value.get(key)
 
 
 def _noted(owner: Raw) -> int:
-    """The width that the owner's author wrote, from the note; 0 if it was never changed."""
+    """The width that the owner's author wrote, from the annotation. 0 if the width was never changed."""
     pods: int = original(owner).get("pods", 0)
     return pods
 
@@ -422,7 +429,7 @@ def _of_owner(raw: Raw, operations: Sequence[Json]) -> list[Write]:
 
 
 def _spot_refused(owner: Raw) -> str:
-    """The reason why a lost node would end the owner for good; empty if it survives that."""
+    """The reason why a lost node would end the owner for good, or an empty text if it survives that."""
     if owner["kind"] == "Job":
         return spot_refused_by_job(owner["spec"])
     if owner["kind"] == "RayJob":
@@ -444,7 +451,8 @@ def answer(raw: Raw, message: str, at: Instant, *, ready: bool) -> Sequence[Writ
 def grown(raw: Raw, job: Job, run: int) -> Sequence[Write]:
     """Let the run grow to the Workload's width.
 
-    The updates equal those in its template, or Kueue would fail the job.
+    ``podSetUpdates`` must equal the values that are already in the Workload's template. Otherwise Kueue would fail the
+    job.
     """
     if not is_reserved(raw):
         return ()
@@ -484,7 +492,7 @@ def _updates(raw: Raw, job: Job, run: int) -> list[Json]:
 
 
 def _answered(raw: Raw, changes: Json) -> Sequence[Write]:
-    """Write these changes into the entry of the check, if the Workload has the check."""
+    """Write these changes into the entry of the check. If the Workload does not have the check, nothing is written."""
     found = check_of(raw)
     if found is None:
         return ()

@@ -1,4 +1,6 @@
-"""The notes on adopted objects of any kind, and the common reasons to refuse an adoption."""
+"""The annotations by which Charterer notes facts on adopted objects of any kind, and the common reasons to refuse an
+adoption.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ _DIGITS: Final = 8
 
 
 def shadow_names(ref: TargetRef) -> tuple[str, str]:
-    """Two names for an object's TrainingJob: its own, or empty if that is no legal name, and one with a hash.
+    """Two names for an object's TrainingJob. The first is the object's own name, or empty if that is no legal name. The
+    second has a hash.
 
     The second name is used if the first is empty or taken.
     """
@@ -57,7 +60,8 @@ def shadow_names(ref: TargetRef) -> tuple[str, str]:
     )
 
 
-# The pod template of an adopted object: the author's with the placement merged in, and the way back.
+# The pod template of an adopted object: how the placement is merged into the author's template, and how it is removed
+# again.
 
 
 _PARTS: Final = {
@@ -66,11 +70,11 @@ _PARTS: Final = {
     "nodeSelector": ("spec", "nodeSelector"),
     "tolerations": ("spec", "tolerations"),
 }
-"""The scheduling fields: the key of each in the note, and its place in a template."""
+"""The scheduling fields. For each, its key in the annotation, and its place in a template."""
 
 
 def authors_parts(template: Mapping[str, Any]) -> Json:
-    """The values of the scheduling fields; None for an absent field."""
+    """The values of the scheduling fields. A field that is absent has the value None."""
     return {name: (template.get(part) or {}).get(field) for name, (part, field) in _PARTS.items()}
 
 
@@ -132,9 +136,9 @@ _Words = Mapping[str, str] | None
 
 
 class _Note(ApiModel):
-    """The schema of the note.
+    """The schema of the annotation ``charterer.dev/original``.
 
-    Other editors of the object may write the annotation too, so an invalid note is ignored.
+    Other editors of the object may write the annotation too, so an invalid value is ignored.
     """
 
     uid: str
@@ -153,9 +157,10 @@ class _Note(ApiModel):
 
 
 def original(raw: Raw) -> Mapping[str, Any]:
-    """The author's values, from the note on the object: only noted fields, None for a field that the author omitted.
+    """The author's values, from the annotation on the object. Only noted fields are present. None stands for a field
+    that the author omitted.
 
-    Empty if the object was never placed, is a copy of a placed object, or has an invalid note.
+    Empty if the object was never placed, is a copy of a placed object, or has an invalid annotation.
     """
     text = (raw["metadata"].get("annotations") or {}).get(ANNOTATION_ORIGINAL)
     if text is None:
@@ -168,13 +173,15 @@ def original(raw: Raw) -> Mapping[str, Any]:
 
 
 def note_original(raw: Raw, written: Mapping[str, Any]) -> list[Json]:
-    """Note the author's values. ``written`` has no ``suspend``, which the chart's admission policy may have changed."""
+    """Note the author's values. ``written`` does not have ``suspend``, because the chart's admission policy may have
+    changed it.
+    """
     noted = {"uid": raw["metadata"]["uid"], **written, "suspend": _authors_suspend(raw)}
     return set_annotation(raw, ANNOTATION_ORIGINAL, json.dumps(noted, separators=(",", ":")))
 
 
 def _authors_suspend(raw: Raw) -> bool | None:
-    """``suspend`` as the author of a never placed object wrote it; None if the author omitted it."""
+    """``suspend`` as the author of an object that was never placed wrote it. None if the author omitted it."""
     held = (raw["metadata"].get("annotations") or {}).get(ANNOTATION_HELD)
     if held is None:
         suspend: bool | None = raw["spec"].get("suspend")
@@ -209,7 +216,7 @@ def suspend_changes(raw: Raw, suspend: bool) -> list[Json]:
 def stop_operations(raw: Raw) -> list[Json]:
     """The operations that suspend the object.
 
-    A never placed object gets the held note: its author did not suspend it.
+    An object that was never placed gets the annotation charterer.dev/held, because its author did not suspend it.
     """
     operations = suspend_changes(raw, True)
     if operations and original(raw):
@@ -220,7 +227,9 @@ def stop_operations(raw: Raw) -> list[Json]:
 
 
 def kept_running(raw: Raw) -> str:
-    """A warning about a ``spec.suspend: true`` that was reverted while Charterer ran the object; empty without one."""
+    """A warning that a ``spec.suspend: true`` was reverted while Charterer ran the object. Empty if none was
+    reverted.
+    """
     who = (raw["metadata"].get("annotations") or {}).get(ANNOTATION_KEPT_RUNNING)
     if who is None or raw["spec"].get("suspend"):
         return ""
@@ -236,7 +245,9 @@ def note_given_up(raw: Raw, reason: str, message: str) -> list[Json]:
 
 
 def failed_condition(reason: str, message: str, now: Instant) -> Json:
-    """The operation that adds the condition Failed to a JobSet, which its controller and Trainer's act on."""
+    """The operation that adds the condition Failed to a JobSet. The controllers of JobSet and Trainer act on the
+    condition.
+    """
     condition = {
         "type": "Failed",
         "status": "True",
@@ -260,12 +271,14 @@ def given_back(raw: Raw) -> list[Json]:
 
 
 def is_held(raw: Raw) -> bool:
-    """Whether the chart's policy suspended the object, or a run of it was placed: its author cannot start it."""
+    """Whether the chart's policy suspended the object, or a run of it was placed. Its author cannot start such an
+    object.
+    """
     return ANNOTATION_HELD in (raw["metadata"].get("annotations") or {}) or bool(original(raw))
 
 
 def placed_run(labels: Mapping[str, str]) -> tuple[str, int]:
-    """The uid of the TrainingJob and the run number in a pod template's labels; empty and 0 before the first run."""
+    """The uid of the TrainingJob and the run number in a pod template's labels. Before the first run, empty and 0."""
     run = labels.get(LABEL_RUN, "")
     return labels.get(LABEL_JOB_UID, ""), int(run) if run.isascii() and run.isdecimal() and len(run) <= 9 else 0
 
@@ -302,6 +315,6 @@ def refuse_other_owners(meta: ObjectMeta, spec: Mapping[str, Any], own_controlle
 
 
 def resumed(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition that the object was resumed, with the time; None if it never was."""
+    """The condition that the object was resumed, with the time. None if it was never resumed."""
     conditions = status.get("conditions") or ()
     return next((each for each in conditions if each["type"] == "Suspended" and each["status"] == "False"), None)

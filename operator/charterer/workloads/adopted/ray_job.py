@@ -45,7 +45,7 @@ RAY_JOBS: Final = Resource("ray.io", "v1", "rayjobs", namespaced=True)
 RAY_CLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", namespaced=True)
 _OWN_CONTROLLER: Final = "ray.io/kuberay-operator"
 INTERACTIVE: Final = "InteractiveMode"
-"""The submission mode in which a person submits the job."""
+"""The submission mode in which a person, and not KubeRay, submits the job."""
 NOT_INTERACTIVE: Final = (
     f"spec.submissionMode is {INTERACTIVE}: KubeRay does not stop such a RayJob when it is suspended; use another mode"
 )
@@ -84,7 +84,7 @@ class _WorkerGroup(NamedTuple):
 class AdoptedRayJob(LabelledKind):
     """See ``TargetKind``. KubeRay creates a RayCluster for the RayJob, and deletes it when the RayJob is stopped.
 
-    While the RayJob runs, its width is that of the RayCluster.
+    While the RayJob runs, its width is the width of the RayCluster.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class AdoptedRayJob(LabelledKind):
     def selector(self, raw: Raw) -> str:
         """See ``TargetKind.selector``.
 
-        The RayCluster is deleted before its workers end, so placed workers match by label.
+        The RayCluster is deleted before its workers end, so the workers of a placed run are found by their labels.
         """
         job, _ = placed_run((_group(raw["spec"]).template.get("metadata") or {}).get("labels") or {})
         if job:
@@ -165,8 +165,8 @@ class AdoptedRayJob(LabelledKind):
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
         """See ``TargetKind.resize``.
 
-        While the RayJob runs, KubeRay follows the RayCluster and ignores the RayJob's own spec. The RayJob is written
-        second. Until then its old width shows that the change is still to be made.
+        While the RayJob runs, KubeRay follows the RayCluster and ignores the RayJob's own spec. So the RayCluster is
+        written first. Until the RayJob is written too, its old width shows that the change is not finished.
         """
         group, cluster = _group(raw["spec"]), (raw.get("status") or {}).get("rayClusterName")
         if not cluster:
@@ -205,7 +205,7 @@ ADOPTED_RAY_JOB: Final[TargetKind] = AdoptedRayJob()
 
 
 class WaitingRayJob(NamedTuple):
-    """A RayJob in a Kueue queue whose entrypoint does not run yet, which its Workload does not show."""
+    """A RayJob in a Kueue queue whose entrypoint does not run yet. Its Workload does not show that."""
 
     uid: str
     why: str

@@ -4,11 +4,13 @@ Every implementation keeps these rules, and the code outside this package relies
 
 - The methods are pure: they read the raw object as the API server returned it, and return the writes.
 - They write ``suspend``, the width, the scheduling fields of the pod template and Charterer's own annotations. To fail
-  a given-up object they also write the field or condition that its controller acts on. The methods write nothing else.
+  an object that was given up, they also write the field or condition on which its controller acts. They write nothing
+  else.
 - The first ``place`` notes the values that it changes in the annotation ``charterer.dev/original``. So the object can
   be given back, or adopted again, after its TrainingJob is gone.
-- Each write tests uid and resourceVersion, so that it changes the object that was read or nothing.
-- ``place`` and ``restore`` are called for stopped objects only. Writes are refused until the last pods ended.
+- Each write tests uid and resourceVersion. So it either changes the object that was read, or changes nothing.
+- ``place`` and ``restore`` are called only for stopped objects. The API server refuses their writes until the last pods
+  have ended.
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ class NotAdoptable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A JSON patch of the object at ``path``. A merge patch would replace the lists in JobSets and RayJobs.
+    """A JSON patch of the object at ``path``. A merge patch would not do, because it would replace the lists in JobSets
+    and RayJobs.
 
-    ``own``: the path is that of the adopted object, not of an object that its controller made.
+    ``own``: the path is that of the adopted object, and not of an object that its controller made.
     """
 
     path: str
@@ -79,14 +82,15 @@ class TargetKind(Protocol):
         ...
 
     def stop(self, raw: Raw) -> Sequence[Write]:
-        """Stop the object: its pods get SIGTERM and their grace period.
+        """Stop the object. Its pods get SIGTERM and their grace period.
 
         Returns no write if the object is stopped already.
         """
         ...
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """Change the width of a running object; the lowest indexes stay. ``retries``: see ``Workload.resize``.
+        """Change the width of a running object. The pods with the lowest indexes stay. ``retries``: see
+        ``Workload.resize``.
 
         ``leaving``: names of the pods that end, if pods have no indexes of their own. The method is called only for
         objects whose ``shadow`` says InPlace.
@@ -106,7 +110,7 @@ class TargetKind(Protocol):
 
 
 def patch_of(path: str, raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:
-    """One write of the operations onto the object as it was read; none without operations."""
+    """One write of the operations onto the object as it was read. If there are no operations, no write."""
     if not operations:
         return ()
     meta = raw["metadata"]

@@ -1,1 +1,1 @@
-"""Resizing in place: training processes that continue while the group that they form changes its members."""
+"""Resizing in place: the training processes continue while the members of their group change."""

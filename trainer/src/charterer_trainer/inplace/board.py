@@ -1,8 +1,10 @@
-"""The rendezvous store of a group: each process has a board, on which members post words with values and wait.
+"""The rendezvous store of a group. Each process has a board. Members post words with values on a board, and wait until
+other members have posted.
 
-The members of a generation meet on the board of the member with the lowest index, so no process is needed permanently.
-A request is a line over TCP: the key of the run, a space, and JSON. The answer is a line of JSON. The run's pods have
-the key from the operator. A request without the key is ignored, and the data of a request with it are bounded.
+The members of a generation meet on the board of the member with the lowest index, so no single process must live for
+ever. A request is a line over TCP: the key of the run, a space, and JSON. The answer is a line of JSON. The run's pods
+have the key from the operator. A request without the key is ignored. The data of a request with the key are limited in
+size.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ PORT_VARIABLE = "CHARTERER_GROUP_PORT"
 DEFAULT_PORT = 29_600
 _MAX_LINE_BYTES = 4_194_304
 _CONNECT_SECONDS = 5.0
-"""Seconds within which a board answers. On a busy machine this takes a while; an ended process refuses at once."""
+"""Seconds within which a board must answer. On a busy machine an answer takes a while. If the process has ended, the
+connection is refused at once.
+"""
 _KEPT_GENERATIONS = 4
 _MOST_CONNECTIONS = 4_096
-"""Maximum simultaneous connections of members. Each has a thread and stays open while a member waits for the others."""
+"""Most simultaneous connections of members. Each has a thread and stays open while its member waits for other
+members.
+"""
 _MOST_STRANGERS = 1_024
-"""Maximum simultaneous connections that have not shown the key yet. Beyond that, the oldest is closed.
+"""Most simultaneous connections that have not shown the key yet. If there are more, the oldest is closed.
 
 A member shows the key within milliseconds.
 """
@@ -44,7 +50,9 @@ def own_port(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """The parts of ``host``, ``host:port`` or ``[IPv6 address]:port``. The default port is this process's own."""
+    """The parts of ``host``, ``host:port`` or ``[IPv6 address]:port``. Without a port, this process's own port is
+    used.
+    """
     if address.startswith("["):
         host, _, rest = address[1:].partition("]")
         return host, int(rest[1:]) if rest.startswith(":") else own_port()
@@ -53,7 +61,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 class Board:
-    """The posted values by generation and word: one for each index, with the time of its last post."""
+    """The posted values by generation and word. Each member's index has one value, with the time of its last post."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -61,7 +69,7 @@ class Board:
         self._sizes: dict[tuple[int, str], dict[int, int]] = {}
 
     def say(self, generation: int, word: str, index: int, value: object = None) -> None:
-        """Post a word and value for member ``index``, again or for the first time.
+        """Post a word and value for member ``index``. A repeated post replaces the value.
 
         Raises ValueError if the board is full.
         """
@@ -118,7 +126,7 @@ class BoardServer:
     def close(self) -> None:
         """Stop serving requests."""
         if self._socket.fileno() >= 0:
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
+            self._socket.shutdown(socket.SHUT_RDWR)  # this wakes the thread that waits in accept
         self._socket.close()
 
     def _accept(self) -> None:
@@ -195,11 +203,12 @@ def _word(value: object) -> str:
 
 
 def ask(address: str, key: str, **fields: Any) -> dict[str, Any]:
-    """Send one request to the board at ``address``. Raises OSError without a board, or without an answer in time.
+    """Send one request to the board at ``address``. Raises OSError if there is no board, or no answer in time.
 
-    ``key`` is the key of the run; ``generation`` and ``word`` are the subject. ``index`` and ``value`` post the word.
-    With ``lately`` the answer lists the members that posted the word within this many seconds. Otherwise the request
-    waits until ``count`` members have posted the word (or ``awaited``, another word), for at most ``seconds``.
+    ``key`` is the key of the run. ``generation`` and ``word`` say what the request is about. If ``index`` and ``value``
+    are given, the word is posted. If ``lately`` is given, the answer lists the members that posted the word within this
+    many seconds. Otherwise the request waits until ``count`` members have posted the word (or ``awaited``, another
+    word), for at most ``seconds``.
     """
     request = {"index": None, "value": None, "lately": 0, "awaited": "", "count": 0, "seconds": 0.0, **fields}
     request["seconds"] = min(request["seconds"], _LONGEST_WAIT_SECONDS)

@@ -1,6 +1,6 @@
-"""Resizing in place for JAX: data-parallel training with changing processes, each of which holds the whole state.
+"""Resizing in place for JAX: data-parallel training whose processes change. Each process holds the whole state.
 
-A change shuts down JAX's distributed runtime and its backends and starts them again. Meanwhile the state is in numpy
+At a change, JAX's distributed runtime and its backends are shut down and started again. Meanwhile the state is in numpy
 arrays. Compiled functions are lost with the backends, so a persistent compilation cache makes a change fast.
 """
 
@@ -24,18 +24,24 @@ from charterer_trainer.session import Session, current
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
 MOST_CHANGES = 20
-"""Changes after which a process requests a restart: in JAX 0.10 each change leaks 5 files, 14 threads and 11 MB."""
+"""Number of changes after which a process requests a restart. In JAX 0.10 each change leaks 5 files, 14 threads and 11
+MB.
+"""
 _COORDINATOR_SECONDS = 2.0
-"""Seconds by which the coordinator ends after the others, because JAX aborts (134) a process that loses it."""
+"""Seconds by which the coordinator ends after the other processes, because JAX aborts (134) a process that loses its
+coordinator.
+"""
 _KNOCK_SECONDS = 0.005
 _FAILURES = ("connection", "coordination", "unavailable", "deadline_exceeded", "heartbeat")
 
 
 class JaxJob(ElasticJob):
-    """A training loop in JAX. ``state`` is a tree of arrays, whole on each device; set it in each step.
+    """A training loop in JAX. ``state`` is a tree of arrays, each of which is whole on every device. Set ``state`` in
+    each step.
 
     ``mesh`` has one axis, ``batch``, over the devices of all processes. ``replicated`` and ``split`` are shardings of
-    it. A change replaces all of them, and compiled functions. An array outside ``state`` does not survive a change.
+    the mesh. A change replaces all of these, and compiled functions. An array outside ``state`` does not survive a
+    change.
     """
 
     def __init__(
@@ -73,8 +79,8 @@ class JaxJob(ElasticJob):
     def shard(self, samples: Any) -> Any:
         """This rank's part of a step's samples, as a numpy array.
 
-        Some samples are repeated, so that devices get equal numbers. ``weight`` is 0 for repeated samples. Raises
-        ValueError if there are fewer samples than ranks.
+        Some samples are repeated, so that all devices get equal numbers. The ``weight`` of a repeated sample is 0.
+        Raises ValueError if there are fewer samples than ranks.
         """
         samples = self._numpy.asarray(samples)
         if len(samples) < self.world:
@@ -86,7 +92,8 @@ class JaxJob(ElasticJob):
         return self._numpy.resize(mine, (length, *mine.shape[1:]))
 
     def weight(self, samples: Any) -> Any:
-        """The weight of each of these samples, a part from ``shard``, in the mean over the whole batch.
+        """The weight of each of these samples in the mean over the whole batch. The samples are a part that ``shard``
+        returned.
 
         The batch's loss is the sum over all devices of each sample's loss times its weight.
         """
@@ -95,14 +102,14 @@ class JaxJob(ElasticJob):
         return weights
 
     def spread(self, local: Any) -> Any:
-        """One array over all ranks, split along its first axis, from each rank's part."""
+        """One array over all ranks, split along its first axis. Each rank contributes its part ``local``."""
         return self._jax.make_array_from_process_local_data(self.split, self._numpy.asarray(local))
 
     # -- the group
 
     def _configure(self, cache: str | None) -> None:
         update = self._jax.config.update
-        update("jax_enable_preemption_service", False)  # it would handle SIGTERM itself
+        update("jax_enable_preemption_service", False)  # the service would handle SIGTERM itself
         update("jax_cpu_collectives_implementation", "gloo")
         if cache is not None:
             update("jax_compilation_cache_dir", cache)
@@ -114,7 +121,7 @@ class JaxJob(ElasticJob):
         return super()._names_peers(error) or (runtime and any(word in str(error).lower() for word in _FAILURES))
 
     def _limit(self) -> AbstractContextManager[None]:
-        """A time limit: a collective that waits for a killed peer cannot be interrupted."""
+        """A time limit for each step, because a collective that waits for a killed peer cannot be interrupted."""
         return self._watchdog.limit(self._timeout, f"step {self.step}")
 
     @property
@@ -139,9 +146,9 @@ class JaxJob(ElasticJob):
         )
 
     def _knock(self, host: str, port: Any) -> None:
-        """Wait until the coordinator listens, because a client that connects earlier sleeps a second.
+        """Wait until the coordinator listens. A client that connects earlier would sleep for a second.
 
-        OSError after patience.
+        Raises OSError after ``patience`` seconds.
         """
         deadline = time.monotonic() + self._patience
         while True:
@@ -187,7 +194,7 @@ class JaxJob(ElasticJob):
         return int(stop), int(generation)
 
     def _share_state(self, source: int, behind: list[int]) -> None:
-        """Send the state as bytes: JAX broadcasts by adding zeros, which would change a negative zero."""
+        """Send the state as bytes. JAX itself broadcasts by adding zeros, which would change a negative zero."""
         utils = importlib.import_module("jax.experimental.multihost_utils")
         leaves, shape = self._jax.tree.flatten(self.state)
         flat = [self._numpy.ascontiguousarray(leaf).reshape(-1).view(self._numpy.uint8) for leaf in leaves]
@@ -207,15 +214,18 @@ def elastic_jax(
     cache: str | None = None,
     warm_up: Callable[[], object] | None = None,
 ) -> JaxJob:
-    """Join the group of this job's processes, waiting until it admits this one. For data-parallel training with JAX.
+    """Join the group of this job's processes, and wait until the group admits this process. For data-parallel training
+    with JAX.
 
     ``state``: a tree of arrays that each process holds whole. ``step``: number of steps in the loaded checkpoint.
-    ``save``: called with the number of steps, on one rank, if a checkpoint is due, before the first change and at a
-    stop. ``timeout``: seconds after which a step counts as hanging, longer than its compilation. ``patience``: seconds
-    within which a group must form. ``cache``: a folder for compiled functions, best on a volume that all pods share.
-    ``warm_up``: called before this process joins, to import and compile the functions of a step.
+    ``save``: is called with the number of steps, on one rank, if a checkpoint is due, before the first change, and at a
+    stop. ``timeout``: seconds after which a step counts as hanging. It must be longer than the compilation of the step.
+    ``patience``: seconds within which a group must form. ``cache``: a folder for compiled functions, best on a volume
+    that all pods share. ``warm_up``: is called before this process joins, to import and compile the functions of a
+    step.
 
-    Up to 20 planned changes happen in place. After a failed peer every process ends with exit code 75, for a restart.
+    Up to 20 planned changes happen in place. After a peer has failed, every process ends with exit code 75, for a
+    restart.
     """
     check_launch(os.environ)
     return JaxJob(

@@ -18,9 +18,9 @@ from charterer_trainer.members import Members
 from charterer_trainer.session import Session, current
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
-"""Seconds after which a silent peer counts as failed; torch's default is half an hour.
+"""Seconds after which a silent peer counts as failed. Torch's default is half an hour.
 
-A killed peer is noticed at once.
+If a peer is killed, that is noticed at once.
 """
 
 
@@ -58,7 +58,8 @@ class TorchJob(ElasticJob):
         self._join_first()
 
     def shard(self, samples: Any) -> Any:
-        """This rank's part of a step's samples. ``samples`` are those of all ranks, in the same order on each.
+        """This rank's part of a step's samples. ``samples`` are the samples of all ranks, in the same order on each
+        rank.
 
         Raises ValueError if there are fewer samples than ranks.
         """
@@ -68,7 +69,7 @@ class TorchJob(ElasticJob):
         return samples[self.rank :: self.world]
 
     def weight(self, samples: Any) -> float:
-        """The factor for the mean loss of these samples, a part from ``shard``.
+        """The factor for the mean loss of these samples. The samples are a part that ``shard`` returned.
 
         Gradients are averaged over ranks. If parts differ in length, this factor makes the result the mean over the
         whole batch.
@@ -106,7 +107,7 @@ class TorchJob(ElasticJob):
         )
 
     def _disconnect(self, failed: bool) -> None:
-        self.model = None  # drops the hooks on the parameters and the references to the group
+        self.model = None  # this drops the hooks on the parameters and the references to the group
         if self._on_gpu:
             self._torch.cuda.synchronize()
         if self._dist.is_initialized():
@@ -116,7 +117,7 @@ class TorchJob(ElasticJob):
         self.model = self._torch.nn.parallel.DistributedDataParallel(self._net, init_sync=False, **self._ddp)
 
     def _warm_up(self, call: Callable[[Any], object] | None) -> None:
-        """Run slow first-time work before this process is ready, while the others train."""
+        """Run slow first-time work before this process is ready, while the other processes train."""
         self._init(self._dist.HashStore(), 0, 1)
         with self._torch.random.fork_rng():
             spare = self._torch.nn.parallel.DistributedDataParallel(copy.deepcopy(self._net), **self._ddp)
@@ -169,17 +170,19 @@ def elastic(
     ddp: Mapping[str, Any] | None = None,
     warm_up: Callable[[Any], object] | None = None,
 ) -> TorchJob:
-    """Join the group of this job's processes, waiting until it admits this one. For DistributedDataParallel.
+    """Join the group of this job's processes, and wait until the group admits this process. For
+    DistributedDataParallel.
 
     ``state``: other parts of the training state by name, with ``state_dict`` and ``load_state_dict`` (schedule,
-    scaler). ``step``: number of steps in the loaded checkpoint. ``save``: called with the number of steps, on one rank,
-    if a checkpoint is due, before the first change and at a stop. ``timeout``: seconds after which a silent peer counts
-    as failed, longer than the longest step and save. ``patience``: seconds within which a group must form, and
-    survivors of a failed peer must be called to another one. ``ddp``: arguments of DistributedDataParallel.
-    ``warm_up``: called with a copy of the net before this process joins, to run a forward and backward pass once.
+    scaler). ``step``: number of steps in the loaded checkpoint. ``save``: is called with the number of steps, on one
+    rank, if a checkpoint is due, before the first change, and at a stop. ``timeout``: seconds after which a silent peer
+    counts as failed. It must be longer than the longest step and the longest save. ``patience``: seconds within which a
+    group must form, and within which the operator must announce a new group to the survivors of a failed peer. ``ddp``:
+    arguments of DistributedDataParallel. ``warm_up``: is called with a copy of the net before this process joins, to
+    run a forward and backward pass once.
 
     Raises RuntimeError under torchrun, with several processes in a pod, or if the pod has several GPUs and the net is
-    on one.
+    on one of them.
     """
     check_launch(os.environ, len({parameter.device for parameter in net.parameters()}))
     return TorchJob(

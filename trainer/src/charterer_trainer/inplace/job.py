@@ -21,15 +21,19 @@ from charterer_trainer.session import STOPPED, Session
 log = logging.getLogger("charterer_trainer")
 
 DEFAULT_PATIENCE_SECONDS = 30.0
-"""Seconds within which a decided group must form, and survivors of a failure must be called to a new group."""
+"""Seconds within which a decided group must form, and within which a new group must be announced to the survivors of a
+failure.
+"""
 _AGAIN_SECONDS = 10.0
 _BARRIER_SECONDS = 10.0
 _COLLECTIVES = ("gloo", "nccl", "by peer", "pair closure", "timed out waiting")
-"""Lower-case parts of messages of failed collectives. JAX turns gloo's plain RuntimeErrors into ValueErrors."""
+"""Lower-case parts of the messages of failed collectives. Messages are compared, because JAX turns gloo's plain
+RuntimeErrors into ValueErrors.
+"""
 _GO_ON, _STOP, _START_ANEW = 0, 1, 2
-"""The votes of ranks. The largest of all votes counts."""
+"""The votes of ranks. The result of a vote is the largest of all votes."""
 _SAVE_SECONDS = 600.0
-"""Seconds for which stopping ranks wait for the rank that saves. The pods' grace period ends earlier."""
+"""Seconds for which stopping ranks wait for the rank that saves. The pods' grace period ends before that."""
 
 _Callback = TypeVar("_Callback", bound=Callable[[], object])
 
@@ -56,7 +60,8 @@ class ElasticJob:
         self._saved = False
         fixed = fixed_members(environment)
         watch = session.members if fixed is None else None
-        port = own_port() if fixed is None or fixed.leader == environment.index else 0  # 0: no other process connects
+        # 0, because no other process connects
+        port = own_port() if fixed is None or fixed.leader == environment.index else 0
         self._rendezvous = Rendezvous(environment.index, watch, fixed, session.should_stop, port)
         self._watchdog = Watchdog()
         self._group = Members(-1, (environment.index,), ("",))
@@ -83,7 +88,7 @@ class ElasticJob:
 
     @property
     def generation(self) -> int:
-        """The operator's number of this group; 0 if the group never changes."""
+        """The operator's number of this group, or 0 if the group never changes."""
         return self._group.generation
 
     def on_resize(self, callback: _Callback) -> _Callback:
@@ -97,12 +102,13 @@ class ElasticJob:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Run the block as one step; ``step`` counts it at its end. Before the block, ranks agree on stops and changes.
+        """Run the block as one step. ``step`` counts the step at the end of the block. Before the block, the ranks
+        agree on stops and changes.
 
-        If a peer fails during the block, the exception is suppressed and ``step`` stays. The next attempt repeats the
-        step in the group that the operator announces. So the optimizer's step must be the last operation in the block
-        that can fail. Any other exception is raised as usual. Raises SystemExit(143) if the run is to stop. The process
-        ends with exit code 75 if only a restart helps.
+        If a peer fails during the block, the exception is suppressed and ``step`` stays the same. The next attempt
+        repeats the step in the group that the operator announces. So the optimizer's step must be the last operation in
+        the block that can fail. Any other exception is raised as usual. Raises SystemExit(143) if the run is to stop.
+        If only a restart helps, the process ends with exit code 75.
         """
         self._begin()
         failure: str | None = None
@@ -143,7 +149,7 @@ class ElasticJob:
         raise NotImplementedError
 
     def _names_peers(self, error: Exception) -> bool:
-        """Whether the message is one of a failed collective."""
+        """Whether the error's message is that of a failed collective."""
         text = str(error).lower()
         return any(words in text for words in _COLLECTIVES)
 
@@ -209,7 +215,7 @@ class ElasticJob:
             callback()
 
     def _who_sends(self, again: int = 0) -> tuple[int, list[int], int]:
-        """The rank whose state counts, the ranks that need it, and its step.
+        """The rank whose state is used, the ranks that need this state, and the state's step.
 
         If no rank has trained, all other ranks need the state.
         """
@@ -270,7 +276,7 @@ class ElasticJob:
             self._save_now()
 
     def _exchange(self) -> tuple[int, int]:
-        """Start a vote and read the result of the previous step's vote, so that no rank waits."""
+        """Start a vote and read the result of the previous step's vote. So no rank waits for a vote."""
         before, self._votes = self._votes, None
         decision = (_GO_ON, 0) if before is None else self._read_vote(before)
         if decision == (_GO_ON, 0):
@@ -281,7 +287,7 @@ class ElasticJob:
         return decision
 
     def _ballot_for(self, wanted: Members, stop: int) -> tuple[int, int]:
-        """The leader's vote, once the newcomers of the wanted group are ready."""
+        """The leader's vote. It is for the wanted group once the newcomers of that group are ready."""
         others = wanted.indexes != self._group.indexes
         if others and self._worn:
             return max(stop, _START_ANEW), 0
@@ -296,7 +302,9 @@ class ElasticJob:
         self._saved = True
 
     def _stop(self, decision: int) -> NoReturn:
-        """End all ranks, but none before the checkpoint is saved: the end of JAX's first process ends the others."""
+        """End all ranks, but none of them before the checkpoint is saved. When JAX's first process ends, the other
+        processes end too.
+        """
         if decision == _STOP:
             self._session.should_stop(agree=lambda _: True)
         if self.rank == 0 and self._save is not None:
@@ -319,7 +327,7 @@ class ElasticJob:
             if (members.indexes, members.addresses) == (group.indexes, group.addresses):
                 self._rename(members)
                 return
-            # a rank must keep its connections while a slower rank still needs them for its vote
+            # a slower rank may still need its connections to this rank for its vote, so this rank keeps them
             if not self._rendezvous.all_say(group, generation, "voted", _BARRIER_SECONDS):
                 raise TimeoutError("not every rank has come to the vote's end")
         except (OSError, ValueError) as error:
@@ -333,7 +341,9 @@ class ElasticJob:
             self._step_aside(members)
 
     def _rename(self, members: Members) -> None:
-        """Take over the new number of the same members, after a generation was withdrawn before it formed."""
+        """Adopt the new number of a group with the same members. The number in between was withdrawn before its group
+        formed.
+        """
         self._group = members
         self.standstill.open = False
         if self.rank == 0:
@@ -341,7 +351,7 @@ class ElasticJob:
         self._session.formed(members.generation)
 
     def _step_aside(self, members: Members) -> None:
-        """Leave the group and wait for SIGTERM, or until the operator includes this process again."""
+        """Leave the group. Wait for SIGTERM, or until the operator includes this process again."""
         log.info("generation %d goes on without this process, which waits for its end", members.generation)
         self._trained = False
         self._session.formed(None)
@@ -357,10 +367,11 @@ class ElasticJob:
     # -- a failed peer
 
     def _failure_of(self, error: Exception) -> tuple[str, bool]:
-        """A description of a recoverable failure, and whether every member answers. Other errors are raised again.
+        """A description of a failure from which the group can recover, and whether every member answers. Other errors
+        are raised again.
 
-        The frames of the error are cleared, because they refer to the group's sockets. Other ranks wait until these
-        close.
+        The frames of the error are cleared, because they refer to the group's sockets, and other ranks wait until these
+        sockets are closed.
         """
         if self.world == 1 or self.generation == 0 or not isinstance(error, (RuntimeError, ValueError)):
             raise error

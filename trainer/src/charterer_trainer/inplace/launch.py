@@ -12,9 +12,9 @@ from charterer_trainer.members import Members
 def check_launch(environ: Mapping[str, str], devices: int | None = None) -> None:
     """Raise RuntimeError under torchrun, and with several processes in a pod.
 
-    The agent of torchrun restarts all workers at a change. ``devices``: number of devices that hold the net. With one
-    device, RuntimeError is also raised in a pod of several GPUs, because the others would be paid for and idle. None:
-    the framework uses all devices from one process.
+    The agent of torchrun would restart all workers at a change. ``devices``: number of devices that hold the net. If
+    one device holds the net and the pod has several GPUs, RuntimeError is raised too, because the other GPUs would cost
+    money and be idle. None means that the framework uses all devices from one process.
     """
     if "TORCHELASTIC_RUN_ID" in environ:
         raise RuntimeError(
@@ -31,7 +31,7 @@ def check_launch(environ: Mapping[str, str], devices: int | None = None) -> None
 
 
 def fixed_members(environment: Environment) -> Members | None:
-    """The group if the number of pods never changes or the process is alone; None if the operator announces groups."""
+    """The group, if the number of pods never changes or the process is alone. None if the operator announces groups."""
     port = own_port()
     if environment.pods is None:
         return None if environment.progress_url else Members(0, (environment.index,), (f"localhost:{port}",))

@@ -1,9 +1,10 @@
-"""The rendezvous of processes that become members of one group: newcomers report readiness, the leader starts it.
+"""The rendezvous by which processes become members of one group. Newcomers report that they are ready, and the leader
+starts the group.
 
-A process without a group repeatedly posts ``ready`` and waits for ``go``, on the board of the lowest index of the
-generation that the operator has announced. If a group trains already, its leader (its lowest index) posts ``go`` once
-all newcomers are ready and its members have voted. If no group trains, all members post ``ready``, and the lowest index
-posts ``go`` by itself.
+A process without a group repeatedly posts ``ready`` and waits for ``go``. It does so on the board of the lowest index
+of the generation that the operator has announced. If a group trains already, its leader (its lowest index) posts ``go``
+once all newcomers are ready and its members have voted. If no group trains, all members post ``ready``, and the lowest
+index posts ``go`` by itself.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from charterer_trainer.members import Members, MembersWatch
 from charterer_trainer.session import STOPPED
 
 _READY_SECONDS = 2.0
-"""A newcomer is ready if it posted so within this many seconds. An older post may be of its index's predecessor."""
+"""Seconds for which a post that a newcomer is ready counts. An older post may be of a former process with the same
+index.
+"""
 _REPEAT_SECONDS = 0.5
 _LOOK_SECONDS = 0.05
 _PARALLEL = 32
 _ANSWERS_SECONDS = 10.0
 FINISHED = "finished"
-"""Posted instead of ``go`` if training ended before the newcomers were needed."""
+"""The word that is posted instead of ``go`` if training ended before the newcomers were needed."""
 
 
 class Excluded(Exception):
-    """The operator has announced a group without this process, whose own group is broken."""
+    """The operator has announced a group without this process, and this process's own group is broken."""
 
 
 class Finished(Exception):
@@ -52,7 +55,7 @@ class Rendezvous:
         self._lookout: _Lookout | None = None
 
     def _key(self) -> str | None:
-        """The key of the run; None until the operator has sent it, empty if there is no operator."""
+        """The key of the run. None until the operator has sent it. Empty if there is no operator."""
         if self._watch is None:
             return ""
         newest = self._watch.newest
@@ -63,9 +66,9 @@ class Rendezvous:
     def join(self, beyond: int, seconds: float | None = None) -> Members:
         """Join a group of a generation above ``beyond`` that includes this process, and return its members.
 
-        Waits without limit. With ``seconds`` it raises TimeoutError after that time, and Excluded if the operator has
-        announced a group without this process. Raises SystemExit if the run is to stop, and Finished if training has
-        ended.
+        Without ``seconds`` the call waits without limit. With ``seconds`` it raises TimeoutError after that time, and
+        Excluded if the operator has announced a group without this process. Raises SystemExit if the run is to stop,
+        and Finished if training has ended.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         if self._watch is not None:
@@ -93,7 +96,7 @@ class Rendezvous:
     def _offer(self, members: Members) -> Members | None:
         """Post that this process is ready.
 
-        Returns the decided members, None if none were decided within half a second.
+        Returns the decided members, or None if no members were decided within half a second.
         """
         generation = members.generation
         if members.leader == self.index:
@@ -115,7 +118,9 @@ class Rendezvous:
     # -- within a group
 
     def formed(self, members: Members) -> None:
-        """Record that the group has formed: a later process in a member's place must wait for another generation."""
+        """Record that the group has formed. If a process later replaces a member, it must wait for another
+        generation.
+        """
         self.board.forget(members.generation, "go")
 
     def lead(self, members: Members) -> None:
@@ -135,13 +140,13 @@ class Rendezvous:
 
     @property
     def wanted(self) -> Members | None:
-        """The group that should replace this one, once all newcomers are ready; only the leader knows it."""
+        """The group that should replace this one, once all its newcomers are ready. Only the leader knows it."""
         return None if self._lookout is None else self._lookout.wanted
 
     def announce(self, wanted: Members) -> None:
-        """Announce the subject of the vote to newcomers and, on this board, to members.
+        """Announce what the vote is about, to the newcomers, and on this process's own board to the members.
 
-        OSError: ``wanted``'s leader is unreachable.
+        Raises OSError if the leader of ``wanted`` is unreachable.
         """
         self.board.say(wanted.generation, "go", self.index, wanted.content())
         if wanted.leader != self.index:
@@ -157,7 +162,7 @@ class Rendezvous:
         self.board.hear(members.generation, "released", len(newcomers), _READY_SECONDS)
 
     def released(self, beyond: int) -> None:
-        """Confirm that this newcomer knows that it is not needed."""
+        """Confirm that this newcomer has learned that it is not needed."""
         members = self._newest(beyond)
         if members is not None:
             try:
@@ -166,7 +171,7 @@ class Rendezvous:
                 return
 
     def decided(self, group: Members, generation: int) -> Members:
-        """The subject of the vote, from the board of the group's leader.
+        """What the vote is about, from the board of the group's leader.
 
         Raises OSError or ValueError if it is unknown.
         """
@@ -183,9 +188,9 @@ class Rendezvous:
         return len(self._at(group, group.leader, word, generation=generation, **asked)) >= count
 
     def meet(self, group: Members, word: str, seconds: float, given_up: Callable[[], bool]) -> bool:
-        """Post the word until the whole group has.
+        """Post the word until the whole group has posted it.
 
-        False after ``seconds``, if ``given_up()``, or if the leader is gone.
+        Returns False after ``seconds``, if ``given_up()`` is true, or if the leader is gone.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -198,7 +203,9 @@ class Rendezvous:
                 return False
 
     def gather(self, group: Members, word: str, value: object, seconds: float) -> list[Any]:
-        """The value of each rank, by rank. Raises TimeoutError if one is missing after ``seconds``, and OSError."""
+        """The value of each rank, by rank. Raises TimeoutError if a value is missing after ``seconds``. Also raises
+        OSError.
+        """
         asked = {"index": self.index, "value": value, "count": len(group.indexes), "seconds": seconds}
         said = {int(index): value for index, value in self._at(group, group.leader, word, **asked).items()}
         if missing := set(group.indexes) - said.keys():
@@ -208,7 +215,7 @@ class Rendezvous:
     def told(self, members: Members, word: str, seconds: float) -> object:
         """The value that the group's leader posted with ``tell``.
 
-        Raises TimeoutError, OSError, and SystemExit as ``join``.
+        Raises TimeoutError and OSError, and raises SystemExit like ``join``.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -224,7 +231,7 @@ class Rendezvous:
         self.board.say(members.generation, word, self.index, value)
 
     def silent(self, members: Members) -> list[int]:
-        """The members that do not answer: their process has ended, hangs or is unreachable."""
+        """The members that do not answer. Their process has ended, hangs or is unreachable."""
         others = [index for index in members.indexes if index != self.index]
         with ThreadPoolExecutor(min(_PARALLEL, max(1, len(others)))) as pool:
             answers = list(pool.map(lambda index: self._answers(members, index), others))
@@ -253,7 +260,9 @@ class Rendezvous:
 
 
 class _Lookout:
-    """A leader's thread that watches which group the operator wants and whether its newcomers are ready."""
+    """A leader's thread. It watches which group the operator wants and whether the newcomers of that group are
+    ready.
+    """
 
     def __init__(self, rendezvous: Rendezvous, watch: MembersWatch, group: Members) -> None:
         self.wanted: Members | None = None

@@ -16,7 +16,7 @@ class Standstill:
         self.begin(of_change=False)
 
     def begin(self, *, of_change: bool) -> None:
-        """Start a standstill. ``of_change``: training ran before, so this time is lost."""
+        """Begin a standstill. ``of_change``: whether training ran before, so that this time is lost."""
         self._begin = self._last = time.monotonic()
         self.phases = {}
         self.open = True
@@ -29,7 +29,7 @@ class Standstill:
         self._last = now
 
     def end(self, phase: str) -> None:
-        """Record the end of the last phase: training continues."""
+        """Record the end of the last phase, after which training continues."""
         self.mark(phase)
         self.open = False
 

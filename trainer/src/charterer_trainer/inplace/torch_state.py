@@ -1,4 +1,6 @@
-"""Transfer of a training loop's state to other ranks of a torch group: raw tensors, and the rest pickled."""
+"""Transfer of a training loop's state to other ranks of a torch group. Tensors are sent as raw bytes, and everything
+else is pickled.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 _BUCKET_BYTES = 33_554_432
-"""Small tensors are sent together, up to this many bytes, because each broadcast costs a round trip."""
+"""Most bytes of small tensors that are sent together. Small tensors are joined, because each broadcast costs a round
+trip.
+"""
 
 
 class _Pickler(pickle.Pickler):
@@ -27,7 +31,9 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Inserts tensors of the same shapes in the same order: those of ``own`` if they fit, else new ones."""
+    """Inserts tensors of the same shapes in the same order. A tensor of ``own`` is used if it fits, otherwise a new
+    tensor.
+    """
 
     def __init__(self, torch: Any, file: io.BytesIO, own: Iterable[Any]) -> None:
         super().__init__(file)
@@ -64,7 +70,7 @@ def send_state(torch: Any, state: object, group: Any, source: int) -> None:
 def receive_state(torch: Any, own: Iterable[Any], group: Any, source: int) -> Any:
     """Receive the state that ``source`` sends.
 
-    The first tensors are written into ``own``, which saves a copy of the net.
+    The first tensors are written into ``own``, which saves the memory for a copy of the net.
     """
     size = torch.zeros(1, dtype=torch.int64)
     torch.distributed.broadcast(size, source, group=group)

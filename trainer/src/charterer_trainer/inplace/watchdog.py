@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 RESTART = 75
-"""The exit code (EX_TEMPFAIL of sysexits.h) of a process that needs a restart from the newest checkpoint."""
+"""The exit code of a process that needs a restart from the newest checkpoint (EX_TEMPFAIL of sysexits.h)."""
 _LOOK_SECONDS = 0.25
 
 
 def restart(why: str) -> NoReturn:
-    """End this process at once with 75. The operator restarts the run from its newest checkpoint."""
+    """End this process at once with exit code 75. The operator restarts the run from its newest checkpoint."""
     print(f"charterer_trainer: this run cannot go on in place, it needs a restart: {why}", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -24,7 +24,7 @@ def restart(why: str) -> NoReturn:
 
 
 class Watchdog:
-    """A thread that ends the process with 75 if a block exceeds its time limit."""
+    """A thread that ends the process with exit code 75 if a block exceeds its time limit."""
 
     def __init__(self) -> None:
         self._deadline: tuple[float, str] | None = None
@@ -32,9 +32,9 @@ class Watchdog:
 
     @contextmanager
     def limit(self, seconds: float, what: str) -> Iterator[None]:
-        """Limit the block to ``seconds``; ``what`` names it in the message.
+        """Limit the block to ``seconds``. ``what`` names the block in the message.
 
-        An inner limit replaces the outer one until it ends.
+        An inner limit replaces the outer limit until the inner block ends.
         """
         before = self._deadline
         self._deadline = (time.monotonic() + seconds, what)

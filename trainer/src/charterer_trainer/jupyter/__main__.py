@@ -1,4 +1,6 @@
-"""``python -m charterer_trainer.jupyter install``: offers the kernel to a Jupyter server of this environment."""
+"""``python -m charterer_trainer.jupyter install`` makes the kernel available to a Jupyter server of this
+environment.
+"""
 
 from __future__ import annotations
 

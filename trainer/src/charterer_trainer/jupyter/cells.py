@@ -12,16 +12,18 @@ from dataclasses import dataclass
 
 MAGIC = "%%gpu"
 _REACHES_ALL = frozenset({"globals", "locals", "vars", "exec", "eval"})
-"""Functions with which a cell may use a name that its source does not contain."""
+"""Functions by which a cell may use a name that its source does not contain."""
 _MAGICS_OF_ALL = frozenset({"run", "reset", "reset_selective", "store", "who", "who_ls", "whos", "xdel"})
 _GLOBAL = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"})
-"""The last one is for names in the body of a class."""
+"""Operations on a global name. The last one is for names in the body of a class."""
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
 class CellNames:
-    """The global names that a cell reads, and those that it binds or deletes. ``opaque``: it may use any other too."""
+    """The global names that a cell reads, and those that it binds or deletes. ``opaque``: whether the cell may use any
+    other name too.
+    """
 
     reads: frozenset[str] = frozenset()
     binds: frozenset[str] = frozenset()
@@ -37,9 +39,9 @@ EVERYTHING = CellNames(opaque=True)
 
 
 def gpu_cell(source: str) -> str | None:
-    """The cell below a first line ``%%gpu``; None without this line.
+    """The part of the cell below a first line ``%%gpu``, or None if there is no such line.
 
-    The first line is left blank, so that line numbers stay.
+    The first line is replaced by an empty line, so that line numbers stay the same.
     """
     lines = source.splitlines(keepends=True)
     for place, line in enumerate(lines):
@@ -81,7 +83,9 @@ def cell_names(python: str) -> CellNames:
 
 
 def referenced(value: object) -> frozenset[str]:
-    """The globals of a function that the notebook defines, or of a value whose class it defines; empty for others."""
+    """The globals of a function that the notebook defines, or of a value whose class the notebook defines. Empty for
+    other values.
+    """
     holder = value if isinstance(value, (types.FunctionType, type)) else type(value)
     if getattr(holder, "__module__", None) != "__main__":
         return frozenset()

@@ -1,4 +1,5 @@
-"""The kernel's access to the cluster: it reads the TrainingJob that provides its GPU and requests GPUs, over HTTPS.
+"""The kernel's access to the cluster over HTTPS. The kernel reads the TrainingJob that provides its GPU, and requests
+GPUs.
 
 The calls use the token of the pod's service account, as Kubernetes mounts it. The account's Role needs get and patch of
 trainingjobs. If each kernel makes its own job from a template, the Role also needs create and delete.
@@ -29,15 +30,15 @@ _LONGEST_ANSWER = 16 * 1024 * 1024
 
 
 class ClusterError(Exception):
-    """The API server refused or did not answer. The message says what to do."""
+    """The API server refused a call or did not answer. The message says what to do."""
 
 
 @dataclass(frozen=True)
 class JobView:
     """The GPU of a TrainingJob. ``hourly`` (dollars) and ``start_seconds`` (as measured before) are None if unknown.
 
-    ``run``: number of the run that has GPUs now, None without one. ``why``: the operator's reason for having none,
-    empty until it has seen the request. ``ended``: why no run will ever come.
+    ``run``: number of the run that has GPUs now, or None if no run has GPUs. ``why``: the operator's reason why no run
+    has GPUs. It is empty until the operator has seen the request. ``ended``: why no run will ever come.
     """
 
     asks: int
@@ -73,7 +74,7 @@ class JobView:
 
 
 def _why(code: str, conditions: Mapping[str, Mapping[str, Any]], wanted: bool) -> str:
-    """The sentence of the condition with this reason; empty if the reason is older than the request for a GPU."""
+    """The sentence of the condition with this reason. Empty if the reason is older than the request for a GPU."""
     if wanted and code == _NOT_WANTED:
         return ""
     said = [each["message"] for each in conditions.values() if each.get("reason") == code and each.get("message")]
@@ -90,14 +91,16 @@ def _end(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]])
 
 
 class Cluster:
-    """Calls to the API server for one TrainingJob. Each may take some seconds, so call them in a thread."""
+    """Calls to the API server for one TrainingJob. Each call may take some seconds, so make it in a thread."""
 
     def __init__(
         self, server: str, folder: Path, namespace: str, job: str, template: str = "", pod: tuple[str, str] = ("", "")
     ) -> None:
-        """``template``: the job from which this one is made at the first request; empty if it is another's job.
+        """``template``: the job from which the kernel's own job is made at the first request. Empty if somebody else
+        made the job.
 
-        ``pod``: name and uid of the kernel's pod, the owner of a job that the kernel makes; empty if unknown.
+        ``pod``: name and uid of the kernel's pod, which becomes the owner of a job that the kernel makes. Empty if
+        unknown.
         """
         self._server = server
         self._folder = folder
@@ -110,8 +113,8 @@ class Cluster:
     def of_pod(cls, environ: Mapping[str, str] = os.environ, own: str = "") -> Cluster:
         """Read the pod's environment and its service account. Raises ClusterError if something is missing.
 
-        CHARTERER_JOB names the job. Otherwise CHARTERER_JOB_TEMPLATE names a job that is copied, under its name and
-        ``own``. CHARTERER_NAMESPACE is the job's namespace if it is not the pod's.
+        CHARTERER_JOB names the job. Otherwise CHARTERER_JOB_TEMPLATE names a job that is copied. The name of the copy
+        is the template's name with ``own``. CHARTERER_NAMESPACE is the job's namespace if it differs from the pod's.
         """
         job, host = environ.get("CHARTERER_JOB"), environ.get("KUBERNETES_SERVICE_HOST")
         template = "" if job else environ.get("CHARTERER_JOB_TEMPLATE", "")
@@ -135,7 +138,9 @@ class Cluster:
         return JobView.of(self._call("GET", self.job))
 
     def ask(self) -> int:
-        """Request a GPU and return the number of the request. A job that does not exist is made from the template."""
+        """Request a GPU and return the number of the request. If the job does not exist, it is made from the
+        template.
+        """
         try:
             return self._write(_next_ask)
         except MissingJobError:
@@ -145,7 +150,9 @@ class Cluster:
         return self._write(_next_ask)
 
     def withdraw(self) -> None:
-        """Withdraw a request that is not answered. A GPU that was already given is then given back at once."""
+        """Withdraw a request that is not answered. If the request has got a GPU already, that GPU is released at
+        once.
+        """
         self._write(lambda view: view.answered)
 
     def delete(self) -> None:
@@ -163,7 +170,7 @@ class Cluster:
         labels = meta.get("labels") or {}
         named = {"name": self.job, "labels": labels, "annotations": kept, "ownerReferences": owners}
         spec = {**template["spec"], "interactive": told}
-        with contextlib.suppress(_ConflictError):  # a call whose answer was lost has created it
+        with contextlib.suppress(_ConflictError):  # an earlier call, whose answer was lost, may have created the job
             self._call("POST", "", {"apiVersion": _API, "kind": "TrainingJob", "metadata": named, "spec": spec})
 
     def _write(self, asks: Callable[[JobView], int]) -> int:
@@ -187,7 +194,7 @@ class Cluster:
             return number
 
     def _call(self, method: str, job: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
-        """``job`` is empty for the collection of the namespace's jobs."""
+        """Send a call about ``job``, or about the collection of the namespace's jobs if ``job`` is empty."""
         path = f"/apis/{_API}/namespaces/{self.namespace}/trainingjobs" + (f"/{job}" if job else "")
         problem = ""
         for attempt in range(_TRIES):
@@ -253,4 +260,4 @@ class MissingJobError(ClusterError):
 
 
 class _ConflictError(ClusterError):
-    """The object has changed meanwhile, or another one of its name exists."""
+    """The object has changed meanwhile, or another object of its name exists."""

@@ -1,8 +1,8 @@
 """Pickling of values in GPU memory as host memory, together with the device to which they later return.
 
-A process without such a device keeps the value in host memory and remembers the device. A torch tensor stores the
-device as an attribute, and returns to the device in a process that has it. A jax array of the default device goes to
-the default device. An array that is sharded over a mesh is sharded again if there are as many devices.
+A process without such a device keeps the value in host memory together with the name of the device. A torch tensor
+stores the device as an attribute, and returns to the device in a process that has it. A jax array of the default device
+goes to the default device. An array that is sharded over a mesh is sharded again if the process has as many devices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class DeviceReducer:
-    """Reduces tensors and arrays of one pickle. ``contents`` False: with empty buffers, only for the structure.
+    """Reduces tensors and arrays of one pickle. If ``contents`` is False, the buffers are empty, and the pickle is only
+    used for its structure.
 
     Tensors that share a storage share it again after unpickling. ``storages`` has the memory addresses of storages.
     """
@@ -28,7 +29,7 @@ class DeviceReducer:
         self._storages: dict[tuple[object, ...], tuple[Any, str]] = {}
 
     def reduce(self, value: Any) -> Reduced | None:
-        """The pickle reduction of a tensor, its storage or an array; None for other values."""
+        """The pickle reduction of a tensor, its storage or an array, or None for other values."""
         kind = type(value)
         torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
         if torch is not None and kind.__module__.startswith("torch"):
@@ -89,7 +90,9 @@ def torch_storage(content: Any, home: str) -> Any:
 
 
 def torch_device(home: str) -> str | None:
-    """The device of this process for ``home``; None without one of its type. Too large numbers wrap around."""
+    """The device of this process for ``home``, or None if the process has no device of its type. If the number is too
+    large, it wraps around.
+    """
     import torch
 
     kind, _, number = home.partition(":")
@@ -125,7 +128,7 @@ def torch_tensor(
 
 
 def jax_array(content: Any, dtype: Any, shape: tuple[int, ...], placed: tuple[Any, ...]) -> Any:
-    """The array with its former placement if this process has the devices, else on the default device."""
+    """The array with its former placement if this process has the devices, otherwise on the default device."""
     import jax
     import numpy
 
@@ -141,7 +144,7 @@ def jax_key(data: Any, implementation: str) -> Any:
 
 
 def _placement(jax: Any, sharding: Any) -> tuple[Any, ...]:
-    """Empty: the default device. ``(number,)``: another device.
+    """The placement as a tuple. Empty: the default device. ``(number,)``: another device.
 
     ``(shape, axes, spec)``: a mesh of all those devices.
     """
@@ -156,7 +159,7 @@ def _placement(jax: Any, sharding: Any) -> tuple[Any, ...]:
 def _sharding(jax: Any, placed: tuple[Any, ...]) -> Any:
     devices = jax.devices()
     if not placed:
-        return None  # leaves the array uncommitted, like an array that was never placed
+        return None  # this leaves the array uncommitted, like an array that was never placed
     if len(placed) == 1:
         return devices[placed[0]] if placed[0] < len(devices) else None
     if len(placed) == 3:

@@ -1,4 +1,6 @@
-"""The kernel's side of the GPU: it requests a worker, waits, runs cells on it, and fetches the changed values."""
+"""The kernel's side of the GPU. It requests a worker, waits for it, runs cells on it, and fetches the changed
+values.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ class WorkerLostError(GpuError):
 class GpuCell:
     """A cell that waits or runs.
 
-    ``label``: its name for the user; ``emit`` takes its outputs, ``show`` its waiting state.
+    ``label``: the cell's name for the user. ``emit`` gets the cell's outputs, and ``show`` the text while it waits.
     """
 
     label: str
@@ -78,7 +80,7 @@ class Gpu:
                 try:
                     return await self._run_once(cell)
                 except _NotRunError:
-                    continue  # the GPU was being taken back: request another one
+                    continue  # the GPU was being taken back, so another GPU is requested
         finally:
             self._cell = None
 
@@ -89,14 +91,14 @@ class Gpu:
         self._ended = asyncio.get_running_loop().create_future()
         content = {"cell": cell.label, "source": cell.source, "gone": gone, "parcels": fields}
         try:
-            with contextlib.suppress(LinkError):  # the reader sees the error, too
+            with contextlib.suppress(LinkError):  # the reader gets the error, too
                 await self._link.send(Message("run", content, parts))
             return await self._ended
         finally:
             self._ended = None
 
     def interrupt(self) -> None:
-        """Interrupt the cell: it stops waiting, or gets a KeyboardInterrupt."""
+        """Interrupt the cell. It stops waiting, or gets a KeyboardInterrupt if it runs."""
         if self._link is not None:
             self._send(Message("interrupt"))
         elif self._connecting is not None:
@@ -104,7 +106,7 @@ class Gpu:
             self._connecting.cancel()
 
     def shut_down(self) -> None:
-        """The kernel ends: withdraw its request for a GPU.
+        """Withdraw the request for a GPU, because the kernel ends.
 
         This takes the time of two calls, and may run in any thread.
         """
@@ -117,7 +119,7 @@ class Gpu:
                 self._cluster.withdraw()
 
     def release(self) -> str:
-        """Give the GPU back after the running cell. Returns a message for the user."""
+        """Release the GPU once the running cell has ended. Returns a message for the user."""
         if self._link is not None:
             self._send(Message("leave"))
             return "The GPU is given back once the values that its process has are here."
@@ -203,7 +205,7 @@ class Gpu:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _dial(self, cluster: Cluster, run: int, tls: ssl.SSLContext) -> Link | None:
-        """A connection to the run's worker; None while it does not answer."""
+        """A connection to the run's worker, or None while the worker does not answer."""
         pod = f"{cluster.job}-r{run}-0.{cluster.job}.{cluster.namespace}:{PORT}"
         host, _, port = (self._environ.get("CHARTERER_WORKER") or pod).rpartition(":")
         greeting = asyncio.ensure_future(self._greet(host, int(port), tls))
@@ -287,7 +289,7 @@ class Gpu:
             self._on_home()
 
     def _gone(self, why: str) -> None:
-        """The worker has ended, or is unreachable. ``why`` is empty if it has sent all values."""
+        """Handle that the worker has ended or is unreachable. ``why`` is empty if the worker has sent all values."""
         self._link = self._run = None
         self._store.worker_gone()
         if self._ended is not None and not self._ended.done():

@@ -1,8 +1,9 @@
-"""The Jupyter kernel "Python (GPU by Charterer)": IPython's own, whose cells under ``%%gpu`` run in a worker.
+"""The Jupyter kernel "Python (GPU by Charterer)". It is IPython's own kernel, but cells under ``%%gpu`` run in a
+worker.
 
 Jupyter sends the cells that a user runs one after the other, and a kernel usually answers each when it has run. This
-kernel answers out of order: it defers a cell with a GPU, and meanwhile runs cells that share no value with it. A cell
-that shares one waits for it, so that "run all" keeps its meaning.
+kernel answers out of order. It defers a cell with a GPU, and meanwhile runs cells that share no value with that cell. A
+cell that shares a value waits for the deferred cell, so that "run all" gives the same result as with IPython's kernel.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _USAGE = "%gpu always: all cells run on a GPU; %gpu off: only those under %%gpu;
 
 @dataclass(eq=False)
 class _SetAside:
-    """A deferred request. ``used``: all names that it may use; ``home``: set once its values are in the kernel."""
+    """A deferred request. ``used``: all names that the request may use. ``home``: is set once the request's values are
+    in the kernel.
+    """
 
     parent: Mapping[str, Any]
     names: CellNames
@@ -66,14 +69,15 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
             body = source
         names = CellNames() if command else self._names_of(source if body is None else body)
         if body is not None:
-            self._store.values.survey()  # finds which values share objects with those of this cell
+            self._store.values.survey()  # this finds out which values share objects with the values of this cell
         request = _SetAside(parent, names, self._store.uses(names), body is not None)
         if body is None and not self._waits_for(request):
             await self._run_here(stream, ident, request)
             return
         self._queue.append(request)
         self._answered_later.add(parent["header"]["msg_id"])
-        self.saved_sigint_handler = self._on_interrupt  # the handler while no cell of this process runs
+        # IPython installs this handler while no cell of this process runs
+        self.saved_sigint_handler = self._on_interrupt
         work = (
             self._run_later(stream, ident, request) if body is None else self._run_there(stream, ident, request, body)
         )
@@ -82,12 +86,12 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
         task.add_done_callback(self._tasks.discard)
 
     def do_shutdown(self, restart: bool) -> Any:
-        """Shut the kernel down. A worker notices by itself."""
+        """Shut the kernel down. A worker notices that by itself."""
         self._gpu.shut_down()
         return super().do_shutdown(restart)
 
     def _publish_status_and_flush(self, status: str, channel: str, stream: Any, parent: Any = None) -> None:
-        """Keep a deferred request busy after its handler returns."""
+        """Show a deferred request as busy even after its handler has returned."""
         of = parent or self.get_parent(channel)
         if status != "idle" or of.get("header", {}).get("msg_id") not in self._answered_later:
             super()._publish_status_and_flush(status, channel, stream, parent)

@@ -1,4 +1,4 @@
-"""The worker's connection in its own thread, so that a computing cell does not delay messages."""
+"""The worker's connection. It has a thread of its own, so that a computing cell does not delay messages."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from pathlib import Path
 from charterer_trainer.jupyter.wire import Link, LinkError, Message, tls_context
 
 _MOST_HANDSHAKES = 64
-"""Maximum simultaneous handshakes; beyond that, the oldest is closed. The kernel's takes milliseconds."""
+"""Most simultaneous handshakes. If there are more, the oldest is closed. The kernel's own handshake takes
+milliseconds.
+"""
 _HANDSHAKE_SECONDS = 5.0
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
-"""A cell that writes faster than the network sends blocks while this many bytes wait."""
+"""Most bytes that wait to be sent. A cell that writes faster than the network sends is blocked until there are
+fewer.
+"""
 
 
 class Listener:
-    """Listens for one kernel. ``inbox`` has its messages "run" and "leave".
+    """Listens for one kernel. ``inbox`` has the kernel's messages "run" and "leave".
 
     The thread calls ``interrupt`` if the kernel interrupts the running cell, and ``lost`` if the connection is lost.
-    Then no message can be sent any more, so the process should end.
+    After that no message can be sent any more, so the process should end.
     """
 
     def __init__(self, port: int, keys: Path, interrupt: Callable[[], None], lost: Callable[[], None]) -> None:
@@ -60,7 +64,7 @@ class Listener:
         self._loop.call_soon_threadsafe(self._wake.set)
 
     def leave(self) -> None:
-        """Announce that this process ends. Returns after the kernel has confirmed that it has all values."""
+        """Announce that this process ends. Returns once the kernel has confirmed that it has all values."""
         self.post(Message("leaving"))
         self._kept.wait()
 
@@ -141,7 +145,7 @@ class Listener:
                     return
 
     def _joined(self, first: Message) -> Message:
-        """The message, joined with following text of the same cell and stream."""
+        """The message, joined with waiting messages that continue the text of the same cell and stream."""
         with self._room:
             self._waiting_bytes -= _weight(first)
             text = [first.fields["content"]["text"]] if _is_text(first) else []

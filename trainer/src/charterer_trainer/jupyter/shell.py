@@ -17,13 +17,13 @@ from traitlets import Type
 from traitlets.config import Config
 
 Emit = Callable[[str, Mapping[str, Any]], None]
-"""Takes the kind of an output, as Jupyter's protocol names it, and its content."""
+"""A callback that gets the kind of an output, as Jupyter's protocol names it, and its content."""
 
 _INTERPRETERS = re.compile(r"__.*|_+|_i+|_i?\d+|_[iod]h|_sh|_exit_code|In|Out|exit|quit|open|get_ipython")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a name of the namespace is IPython's own, so that its value stays in its process."""
+    """Whether a name of the namespace is IPython's own. The value of such a name stays in its process."""
     return _INTERPRETERS.fullmatch(name) is not None
 
 
@@ -71,7 +71,7 @@ class RelayedResult(DisplayHook):  # type: ignore[misc]
     """The value of a cell's last expression."""
 
     def write_output_prompt(self) -> None:
-        """Print nothing: the notebook shows the prompt."""
+        """Print nothing, because the notebook shows the prompt."""
 
     def write_format_data(self, format_dict: Mapping[str, Any], md_dict: Mapping[str, Any] | None = None) -> None:
         """Emit the value."""
@@ -114,10 +114,10 @@ class WorkerShell(InteractiveShell):  # type: ignore[misc]
         self.emit("error", self.failure)
 
     def enable_gui(self, gui: str | None = None) -> None:
-        """Do nothing: there is no window."""
+        """Do nothing, because there is no window."""
 
     def init_virtualenv(self) -> None:
-        """Do nothing: the interpreter is the image's."""
+        """Do nothing, because the interpreter is the image's."""
 
 
 def _clean(data: Mapping[str, Any]) -> Any:

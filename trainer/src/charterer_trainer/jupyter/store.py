@@ -1,4 +1,5 @@
-"""The kernel's values: those in its namespace, and parcels from the worker that none of its own cells has used yet.
+"""The kernel's values. Some are in its namespace. Others are in parcels from the worker, because no cell of the
+kernel's process has used them yet.
 
 A parcel stays bytes in host memory until a cell of the kernel's process uses one of its names. So the kernel's image
 needs no framework for values that it only stores, and gigabytes that no cell uses are never unpickled.
@@ -22,9 +23,10 @@ class ValueLostError(Exception):
 class Store:
     """The values and their states.
 
-    ``unsaved``: names that cells of the worker changed and whose values have not come yet. ``as_of``: the cell after
-    which the stored value of a name came. ``elsewhere``: names whose values cannot be pickled and stay with the worker,
-    with the reasons. ``lost``: names whose latest values were lost, before a cell reported it.
+    ``unsaved``: names that cells of the worker changed and whose values have not come yet. ``as_of``: for each name,
+    the cell after which its stored value came. ``elsewhere``: names whose values cannot be pickled and therefore stay
+    with the worker, with the reasons. ``lost``: names whose latest values were lost, as long as no cell has reported
+    the loss.
     """
 
     def __init__(self, namespace: dict[str, Any], hidden: Callable[[str], bool]) -> None:
@@ -45,7 +47,9 @@ class Store:
         return self.values.names() | self.parked.keys()
 
     def prepare(self, cell: CellNames) -> None:
-        """Bind the values that a cell of this process may use. Raises ValueLostError if one cannot be made here."""
+        """Bind the values that a cell of this process may use. Raises ValueLostError if a value cannot be made in this
+        process.
+        """
         used = self.uses(cell)
         self._tell_loss(used)
         for name in sorted(used & self.parked.keys()):
@@ -97,7 +101,7 @@ class Store:
         self.unsaved.update(names)
 
     def take(self, parcels: Iterable[Parcel], gone: Iterable[str], stuck: dict[str, str], cell: str) -> None:
-        """Store the values that the worker has sent after this cell: all that were unsaved."""
+        """Store the values that the worker has sent after this cell. They are the values of all unsaved names."""
         for parcel in parcels:
             self._remove(parcel.names)
             self.parked.update(dict.fromkeys(parcel.names, parcel))

@@ -1,8 +1,9 @@
-"""The values of a namespace as they travel between kernel and worker: in parcels that preserve shared objects.
+"""The values of a namespace, in the form in which they are sent between kernel and worker: parcels that preserve shared
+objects.
 
 Names whose values reach the same mutable object form one parcel, so that the optimizer of a model still changes that
-model after the transfer. A parcel is sent again only if its pickle has changed. Digests of its structure and of its
-large buffers are compared.
+model after the transfer. A parcel is sent again only if its pickle has changed. To find that out, digests of its
+structure and of its large buffers are compared.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class InterruptedCopyError(Exception):
 
 @dataclass(frozen=True)
 class Parcel:
-    """A pickle of the values of ``names``; ``refers``: other names that its functions use.
+    """A pickle of the values of ``names``. ``refers``: other names that functions among the values use.
 
-    ``digests``: that of the sender's ``stream``, then that of each buffer.
+    ``digests``: the digest of the sender's ``stream``, followed by the digest of each buffer.
     """
 
     names: tuple[str, ...]
@@ -59,7 +60,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A pickle whose buffers are still the values' own memory. ``reached``: ids of mutable objects."""
+    """A pickle whose buffers are still the memory of the values themselves. ``reached``: ids of mutable objects."""
 
     names: tuple[str, ...]
     stream: bytes
@@ -73,8 +74,8 @@ class _Draft:
 class _Known:
     """A parcel that both sides have.
 
-    ``digests`` are those of this side's pickles, empty if the other side never had it. ``stale``: the parcel may have
-    changed since.
+    ``digests`` are the digests of this side's pickles. They are empty if the other side never had the parcel.
+    ``stale``: whether the parcel may have changed since.
     """
 
     names: tuple[str, ...]
@@ -86,7 +87,7 @@ class _Known:
 class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles functions of the notebook with a reference to the namespace as their globals.
 
-    The namespace does not travel.
+    The namespace itself is not pickled.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
         kind = type(value)
         if kind not in _SIMPLE and _is_changeable(kind, value):
             self.reached.add(id(value))
-            self.keep.append(value)  # so that no other object gets this id meanwhile
+            self.keep.append(value)  # this keeps any other object from getting the same id meanwhile
         return None
 
     def reducer_override(self, value: Any) -> Any:
@@ -124,7 +125,7 @@ class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return reduced
         ways = super().reducer_override(value)
         if isinstance(value, type) and isinstance(ways, tuple) and len(ways) > 2:
-            ways[2][0].pop("__slotnames__", None)  # pickle adds it to a class after pickling an instance
+            ways[2][0].pop("__slotnames__", None)  # pickle adds the attribute to a class after pickling an instance
         return ways
 
     def _dynamic_function_reduce(self, func: types.FunctionType) -> Any:
@@ -149,8 +150,10 @@ class _NamespaceUnpickler(pickle.Unpickler):
 
 
 def _is_changeable(kind: type, value: Any) -> bool:
-    """Whether sharing of the very same object matters: its type has no hash by value, or is a known mutable one."""
-    if kind is types.FunctionType:  # a class's functions travel with the class
+    """Whether it matters that the very same object is shared. It does if the object's type is known to be mutable, or
+    has no hash by value.
+    """
+    if kind is types.FunctionType:  # a class's functions are sent with the class
         return value.__module__ == "__main__" and "." not in value.__qualname__.rpartition("<locals>.")[2]
     if issubclass(kind, type):
         return False
@@ -183,7 +186,7 @@ class Values:
         self._touched.update(names)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Record that these names have no value here any more, or one that the other side has never had."""
+        """Record that these names have no value here any more, or have a value that the other side has never had."""
         for name in names:
             self._known.pop(name, None)
             self.stuck.pop(name, None)
@@ -195,7 +198,8 @@ class Values:
         self._touched.clear()
 
     def closure(self, cell: CellNames, elsewhere: Mapping[str, Parcel] = _NOTHING) -> set[str]:
-        """All names that the cell may use: its own, those in the same parcels, and those that their functions use.
+        """All names that the cell may use: its own names, the names in the same parcels, and the names that functions
+        among them use.
 
         Names without a value are included, such as builtins, or names that a function will bind. ``elsewhere``: parcels
         whose values are not in the namespace.
@@ -217,9 +221,9 @@ class Values:
         return {name for name in found if not self.hidden(name)}
 
     def survey(self, urgent: Callable[[], bool] = lambda: False) -> dict[tuple[str, ...], _Draft]:
-        """Find which names form parcels since they were touched, and which names those use.
+        """Find out which touched names form parcels now, and which names those parcels use.
 
-        Returns the drafts made for this. Raises InterruptedCopyError as soon as ``urgent()`` is True, and then changes
+        Returns the drafts made for this. As soon as ``urgent()`` is True, raises InterruptedCopyError and changes
         nothing.
         """
         present = self.names()
@@ -246,8 +250,8 @@ class Values:
     ) -> Changes:
         """The parcels that the other side needs before the cell runs there.
 
-        The parcels then count as known to the other side. Raises InterruptedCopyError as soon as ``urgent()`` is True.
-        In this case the other side's knowledge does not change.
+        From then on the parcels count as known to the other side. As soon as ``urgent()`` is True, raises
+        InterruptedCopyError. Then no parcel becomes known.
         """
         drafts = self.survey(urgent)
         present = self.names()
@@ -265,7 +269,7 @@ class Values:
         return Changes(tuple(sent), frozenset(gone), frozenset(used))
 
     def install(self, parcel: Parcel) -> None:
-        """Bind the parcel's names to its values. If that raises any exception, nothing is bound."""
+        """Bind the parcel's names to its values. If any exception is raised, no name is bound."""
         self.namespace.update(unpacked(parcel, self.namespace))
         (draft,) = self._drafts_of([parcel.names], contents=False)
         known = _Known(parcel.names, draft.refers, (_digest(draft.stream), *parcel.digests[1:]))

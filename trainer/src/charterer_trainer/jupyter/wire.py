@@ -1,8 +1,8 @@
 """The connection between a kernel and its worker: messages over TLS, with both sides authenticated by one key.
 
 Both pods mount one Secret of type ``kubernetes.io/tls``. Each side trusts only the first certificate in its
-``tls.crt``, whoever signed it, and not the issuers' certificates that may follow. So a peer without its key is refused,
-and no data of such a peer reach a pickle.
+``tls.crt``, whoever signed that certificate. Issuers' certificates that may follow in the file are not trusted. So a
+peer without the certificate's key is refused, and no data of such a peer reach a pickle.
 
 A message is a line of JSON with its kind and the lengths of the parts that follow. The first part is also JSON and has
 the fields.
@@ -28,9 +28,11 @@ _LONGEST_PARTS = 1 << 40
 _CHUNK = 1024 * 1024
 _END = "-----END CERTIFICATE-----"
 _PARTIAL_CHAIN = 0x80000
-"""OpenSSL's X509_V_FLAG_PARTIAL_CHAIN: a certificate is its own trust anchor. Python names it only from 3.10 on."""
+"""OpenSSL's X509_V_FLAG_PARTIAL_CHAIN, by which a certificate is its own trust anchor. Python has a name for it only
+from 3.10 on.
+"""
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
-"""A peer on a lost node sends nothing. TCP keepalive detects this after 35 s."""
+"""Settings of TCP keepalive. If a peer is on a lost node, it sends nothing, and keepalive detects this after 35 s."""
 
 
 class LinkError(Exception):
@@ -39,7 +41,7 @@ class LinkError(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """``fields`` are JSON; ``parts`` are bytes."""
+    """``fields`` are JSON values, and ``parts`` are bytes."""
 
     kind: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -47,13 +49,15 @@ class Message:
 
 
 def tls_context(folder: Path, *, server: bool) -> ssl.SSLContext:
-    """The TLS context of one end: it presents the Secret's certificate and accepts only that. OSError without a Secret.
+    """The TLS context of one end. It presents the Secret's certificate and accepts only that certificate. Raises
+    OSError if there is no Secret.
 
-    The certificate must be valid for both ends: an extended key usage must include server auth and client auth.
+    The certificate must be valid for both ends. If it has an extended key usage, this must include server auth and
+    client auth.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # the certificate itself is pinned, so the pod's host name does not matter
+    context.check_hostname = False  # the certificate itself is compared, so the pod's host name does not matter
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     leaf, end, _ = (folder / "tls.crt").read_text().partition(_END)
@@ -63,7 +67,7 @@ def tls_context(folder: Path, *, server: bool) -> ssl.SSLContext:
 
 
 class Link:
-    """One connection. ``send`` and ``receive`` are each for one task at a time."""
+    """One connection. Only one task at a time may use ``send``, and one ``receive``."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, longest_parts: int = _LONGEST_PARTS
@@ -102,7 +106,7 @@ class Link:
     async def receive(self) -> Message:
         """Receive a message.
 
-        Raises LinkError if the connection is lost, also within a message, or the data are no message.
+        Raises LinkError if the connection is lost, even within a message, or if the data are no message.
         """
         try:
             header = json.loads(await self._line())
@@ -122,7 +126,7 @@ class Link:
             raise LinkError(f"what came is no message: {error!r}") from error
 
     async def close(self) -> None:
-        """Close the connection after sent data are on their way."""
+        """Close the connection after the data written to it have been sent."""
         self._writer.close()
         with contextlib.suppress(OSError, RuntimeError):
             await self._writer.wait_closed()

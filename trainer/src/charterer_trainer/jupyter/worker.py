@@ -1,7 +1,8 @@
 """The process with the GPU: ``python -m charterer_trainer.jupyter.worker``, in the pod of a job with spec.interactive.
 
-It runs the cells that one kernel sends it, and sends home what they changed, as soon as no other cell waits. It ends
-with 0 when the kernel lets it go or is gone, and with 143 after SIGTERM, once the kernel has what it held.
+The worker runs the cells that one kernel sends. As soon as no other cell waits, it sends the values that cells changed
+to the kernel. It ends with 0 when the kernel releases it or is gone. After SIGTERM it ends with 143, once the kernel
+has all values.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Worker:
             self._take(message)
             touched |= self._values.closure(names)
             failure = self._shell.run(source)
-        except BaseException as error:  # from a value that cannot be made here, or an interrupt between two lines
+        except BaseException as error:  # a value cannot be made here, or an interrupt came between two lines
             self._shell.showtraceback((type(error), error, error.__traceback__))
             failure = self._shell.failure
         finally:
@@ -99,13 +100,15 @@ class Worker:
             self._values.install(parcel)
 
     def _copy_home(self, patient: bool) -> None:
-        """Send the values that cells changed to the kernel. Unless ``patient``, the copy stops at the next message."""
+        """Send the values that cells changed to the kernel. If ``patient`` is false, the copy stops at the next
+        message.
+        """
         inbox = self._listener.inbox
         try:
             changes = self._values.changed(urgent=lambda: not patient and not self._stopped and not inbox.empty())
         except InterruptedCopyError:
             return
-        except KeyboardInterrupt:  # an interrupt for a cell that has just ended
+        except KeyboardInterrupt:  # the interrupt was for a cell that has just ended
             return
         fields, parts = parcel_fields(changes.parcels)
         frozen = [bytes(each) for each in parts]  # copies, because the next cell may change the values in place
@@ -122,7 +125,7 @@ class Worker:
             raise KeyboardInterrupt
 
     def _on_stop(self, number: int, frame: FrameType | None) -> None:
-        """The GPU is taken back: end the running cell, and send its changes so far to the kernel."""
+        """End the running cell and send its changes so far to the kernel, because the GPU is taken back."""
         self._stopped = True
         self._listener.inbox.put(Message("leave"))
         if self._running:

@@ -29,7 +29,7 @@ LABEL: Final = "label:"
 PURPOSE: Final = "purpose"
 NAMESPACE: Final = "namespace"
 CAUSE: Final = "cause"
-"""A key like PURPOSE that divides the dollars of jobs by their known causes."""
+"""A key that divides dollars as PURPOSE does, and also divides the dollars of jobs by their known causes."""
 
 _OF_JOBS: Final[Mapping[str, Callable[[Payer], str]]] = {
     NAMESPACE: lambda payer: payer.namespace,
@@ -50,7 +50,7 @@ def purpose(cause: Cause) -> str:
 
 
 def _cause_of(row: CostRow) -> Cause | JobTime | None:
-    """Return the cause of a row that has only one, as ``_by_cause`` makes them."""
+    """Return the cause of a row that has only one cause. ``_by_cause`` makes such rows."""
     return row.cause if row.cause is not Cause.JOB else next(iter(row.went_to), None)
 
 
@@ -89,7 +89,7 @@ class KeysType(click.ParamType[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class SumKey:
-    """A group of rows. ``cells`` are the values of the keys, None for a key of jobs if no job held the GPUs.
+    """A group of rows. ``cells`` are the values of the keys. If no job held the GPUs, a key of jobs has the value None.
 
     ``cause`` is None if the group includes all causes.
     """
@@ -150,7 +150,7 @@ class CostSums:
     def add_days(self, budget: str, days: Iterable[DayCosts]) -> None:
         """Add days of a budget's status.
 
-        Days have namespaces and purposes, or causes over all namespaces, but no other keys.
+        Each day has either namespaces and purposes, or causes over all namespaces. Days have no other keys.
         """
         for day in days:
             amounts: list[tuple[Cause, str | None, Money]] = [
@@ -186,7 +186,9 @@ class CostSums:
                     self.by_pool[jobs[name]].open_cost += part
 
     def sums(self) -> list[tuple[SumKey, CostSum]]:
-        """Return the sums in order of budget, those of jobs first, then by amount, the largest first."""
+        """Return the sums in order of budget. In each budget the sums of jobs come first, and the largest amount
+        first.
+        """
         found: dict[SumKey, CostSum] = defaultdict(CostSum)
         for (key, _), each in self.by_pool.items():
             one = found[key]
@@ -225,16 +227,16 @@ def _value_of(key: str) -> Callable[[CostRow, Payer | None], str | None]:
     return lambda row, payer: None if payer is None else payer.labels.get(label, "")
 
 
-# The rows of a month: those on record, and those computed from the cluster's present state.
+# The rows of a month: rows on record, and rows computed from the cluster's present state.
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerMonth:
     """A budget's ledger for a month in [start, end). ``is_open`` says that the month has not ended.
 
-    ``spent`` includes ``opening``. ``spent`` is None if the ledger does not know the month, as for a budget whose
-    ``period`` is not a month. ``amount`` is the budget's target, None if unknown. ``with_below`` is the total for the
-    budget and the budgets below it, None if there are none below.
+    ``spent`` includes ``opening``. ``spent`` is None if the ledger does not know the month. A budget whose ``period``
+    is not a month is an example. ``amount`` is the budget's target, or None if unknown. ``with_below`` is the total for
+    the budget and the budgets below it, or None if no budget is below.
     """
 
     start: Instant
@@ -268,7 +270,9 @@ def ledger_month(
 
 
 def open_rows(snapshot: Snapshot, budget: Budget) -> list[CostRow]:
-    """Return the rows of the budget's rentals up to now that are not on record yet, as they will be recorded."""
+    """Return the rows of the budget's rentals up to now that are not on record yet. They are the rows that will be
+    recorded.
+    """
     rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
     vain = in_vain(rentals, snapshot)
     return [
@@ -351,7 +355,7 @@ class BudgetMonth:
     def not_on_record(self) -> Money:
         """Dollars that the ledger has and the rows lack.
 
-        Negative if the rows include a former budget with the same name.
+        The amount is negative if the rows include a former budget with the same name.
         """
         if self.ledger is None or self.ledger.spent is None:
             return ZERO

@@ -44,7 +44,8 @@ _FORMATS: Final = ("table", "csv", "json")
 
 @dataclass(frozen=True, slots=True)
 class CostQuestion:
-    """The user's question. ``month`` None is the present month. Empty ``budgets`` means all.
+    """The user's question. If ``month`` is None, the question is about the present month. If ``budgets`` is empty, it
+    is about all budgets.
 
     ``by`` has the keys to sum by.
     """
@@ -135,7 +136,7 @@ def question_of(
     share_waste: bool = False,
     recorded_only: bool = False,
 ) -> CostQuestion:
-    """A question in the words of the options. ClickException for a month or a key that is none."""
+    """The question that the options ask. Raises ClickException for an invalid month or key."""
     asked = None if month is None else MonthType().convert(month, None, None)
     keys = KeysType().convert(",".join(by), None, None)
     question = CostQuestion(asked, record, tuple(budgets), keys, share_waste, recorded_only)
@@ -151,7 +152,10 @@ def _check_focus(ctx: click.Context) -> None:
 
 
 def _check(question: CostQuestion, asked: str) -> None:
-    """``asked``: an option that needs a record."""
+    """Raise ClickException if options contradict each other, or if a record is needed and not named.
+
+    ``asked``: the option that needs a record, or empty.
+    """
     if question.share_waste:
         for key in (PURPOSE, CAUSE):
             if key in question.by:
@@ -171,7 +175,7 @@ def _check(question: CostQuestion, asked: str) -> None:
 
 
 def found_costs(question: CostQuestion, cluster: ClusterOptions) -> CostsAnswer:
-    """The answer, from the record and the cluster. ClickException."""
+    """The answer, from the record and the cluster. Raises ClickException."""
     with _on_record():
         return costs_answer(question, *_seen(question, cluster))
 
@@ -186,7 +190,7 @@ def _print_focus(question: CostQuestion, focus: str, cluster: ClusterOptions) ->
 
 @contextmanager
 def _on_record() -> Iterator[None]:
-    """A record that cannot be read is a ClickException."""
+    """Turn the error of a record that cannot be read into a ClickException."""
     try:
         yield
     except RecordUnavailable as error:
@@ -194,10 +198,11 @@ def _on_record() -> Iterator[None]:
 
 
 def _seen(question: CostQuestion, cluster: ClusterOptions) -> tuple[Snapshot | None, Instant]:
-    """The cluster as it is, unless only what is on record is asked for."""
+    """The cluster as it is. If the question is only about what is on record, the cluster is not read."""
     if question.recorded_only:
         return None, wall_clock()
-    from charterer.controller.snapshot.offline import snapshot_of  # this import is as slow as that of cluster reads
+    # this import is as slow as the imports for reading a cluster
+    from charterer.controller.snapshot.offline import snapshot_of
 
     reading = read(cluster)
     return snapshot_of(reading.state, reading.now), reading.now
@@ -250,7 +255,9 @@ def _asked(
 
 
 def _this_month(zones: Collection[str], now: Instant) -> str:
-    """Return the month of ``now`` in the budgets' common time zone, or in UTC without a common one."""
+    """Return the month of ``now`` in the budgets' common time zone. If they have no common time zone, the month is in
+    UTC.
+    """
     zone = next(iter(zones)) if len(set(zones)) == 1 else "UTC"
     return f"{moment(now).astimezone(ZoneInfo(zone)):%Y-%m}"
 
@@ -301,7 +308,7 @@ def _budgets(question: CostQuestion, snapshot: Snapshot | None, on_record: Mappi
 
 
 def _check_labels(keys: Sequence[str], sums: CostSums) -> None:
-    """Raise ClickException for a label that no row of a job has, because it was not recorded or is misspelt."""
+    """Raise ClickException for a label that no row of a job has. Such a label was not recorded or is misspelt."""
     for key in keys:
         label = key.removeprefix(LABEL)
         if key.startswith(LABEL) and sums.jobs and label not in sums.labels:

@@ -225,10 +225,9 @@ def _sum(answer: CostsAnswer, key: SumKey, found: CostSum) -> JsonValue:
 
 
 # FOCUS 1.2 or 1.4 (focus.finops.org), the format in which cost tools import charges.
-#
 # Each row of the record of costs is one charge. ``x_CostMicrodollars`` has the exact cost. The cost columns have the
-# same cost in dollars with six decimals. FOCUS requires that unit price times quantity equals cost, so the unit price
-# is the charge's cost per GPU-hour.
+# same cost in dollars with six decimals. FOCUS requires that unit price times quantity equals cost. So the unit price
+# is computed: it is the charge's cost per GPU-hour.
 
 
 _NAMES: Final = """
@@ -247,14 +246,15 @@ COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "1.2": tuple(_NAMES.split()),
     "1.4": tuple(_RENAMED.get(name, name) for name in _NAMES.split()),
 }
-"""Columns by FOCUS version: those of the specification, then our own. The commitment status is empty, as it is unknown.
+"""Columns by FOCUS version: the columns of the specification, then our own. The commitment status is empty, because it
+is unknown.
 
 FOCUS 1.4 replaces the columns of provider and publisher by columns of service provider and host provider.
 """
 _UNPRICED: Final = dict.fromkeys(("PricingCategory", "SkuPriceDetails", "SkuPriceId"), "")
 """Columns that are empty for a correction.
 
-A correction has no unit price, so FOCUS 1.4 wants no pricing category either.
+A correction has no unit price, so by FOCUS 1.4 its pricing category must be empty too.
 """
 _PROVIDERS: Final = {"aws": "Amazon Web Services", "azure": "Microsoft Azure", "gcp": "Google Cloud"}
 
@@ -370,7 +370,9 @@ def _hours(row: CostRow) -> str:
 
 
 def _priced(row: CostRow, hours: str) -> tuple[str, str, str]:
-    """Return quantity, unit and unit price; all empty for a correction. A charge without GPU time is one unit."""
+    """Return quantity, unit and unit price. For a correction, all three are empty. A charge without GPU time is one
+    unit.
+    """
     if row.correction:
         return "", "", ""
     if not row.gpu_seconds:

@@ -66,9 +66,9 @@ HOST: Final = "127.0.0.1"
 MOST_CLIENTS: Final = 16
 """Maximum number of pages connected at the same time."""
 _MOST_CONNECTIONS: Final = 128
-"""Maximum number of connections at the same time. A browser opens six per page.
+"""Maximum number of connections at the same time. A browser opens six connections for each page.
 
-Beyond the limit the server closes the oldest connection. A page whose event stream was closed reconnects.
+If the number is exceeded, the server closes the oldest connection. A page whose event stream was closed reconnects.
 """
 _REQUEST_SECONDS: Final = 15.0
 """Maximum seconds that a connection may wait before its first request and between requests."""
@@ -159,7 +159,7 @@ class PageServer:
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse requests for another host name (DNS rebinding) or without the token.
 
-        The router refuses all but GET.
+        The router itself refuses every method except GET.
         """
         if request.headers.get("Host", "").lower() not in self._hosts:
             return _refusal(403, f"this page is at {self._address} only; by SSH, take the same port on both sides")
@@ -207,8 +207,8 @@ def _file(name: str) -> bytes:
     return resources.files("charterer.tools.commands.dashboard").joinpath("static", name).read_bytes()
 
 
-# The read loop. While a page is open, the loop reads the cluster, once for all pages. A pause grows with the read's
-# time.
+# The read loop. While a page is open, the loop reads the cluster, once for all pages. The slower a read was, the longer
+# the loop pauses before the next read.
 
 
 LEAST_SECONDS: Final = 5.0
@@ -242,7 +242,7 @@ async def read_on(
 ) -> NoReturn:
     """Read repeatedly while a page is connected.
 
-    An error is logged once by ``say``. The page shows it until a read succeeds.
+    ``say`` logs an error once. The page shows the error until a read succeeds.
     """
     failures, said, took = 0, "", 0.0
     while True:
@@ -266,8 +266,8 @@ async def read_on(
 class ClusterSource:
     """Computes the parts from the cluster with the user's rights. The caller must close the client.
 
-    ``namespace`` is the namespace to read if the account may not read the whole cluster. None is the context's
-    namespace.
+    If the account may not read the whole cluster, only ``namespace`` is read. If ``namespace`` is None, the context's
+    namespace is read.
     """
 
     def __init__(
@@ -339,7 +339,7 @@ class ClusterSource:
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """Options of the page. ``port`` 0 is any free port. ``prometheus`` is a URL, None for no history."""
+    """Options of the page. ``port`` 0 is any free port. ``prometheus`` is a URL, or None for no history."""
 
     budget: str | None
     namespace: str | None

@@ -49,8 +49,8 @@ from charterer.tools.commands.shared.plan_report import plan_report
 def lane_json(job: Job, state: str, cost: str | None, now: Instant) -> JsonValue:
     """Return the job's runs in order, with their GPUs. Times are milliseconds since 1970.
 
-    ``cost`` is dollars of all runs. ``why`` of a run is the reason for its width. ``widthFrom`` of a run that was
-    resized in place is the time of its last resize. ``inPlace`` has the total seconds of such runs at each earlier
+    ``cost`` is dollars of all runs. ``why`` of a run is the reason for its width. If a run was resized in place, its
+    ``widthFrom`` is the time of the last resize. ``inPlace`` then has the total seconds of the run at each earlier
     width, because the order of these widths is not on record.
     """
     return {
@@ -112,7 +112,7 @@ _OPERATOR: Final = f"reportingComponent={GROUP}/operator"
 async def read_events(client: Client, namespace: str | None) -> tuple[Sequence[RawObject], str]:
     """List the operator's Events of one namespace, or of all if ``namespace`` is None.
 
-    The second value is a sentence that says why they cannot be read, empty if they can.
+    The second value is a sentence that says why the Events cannot be read. If they can be read, it is empty.
     """
     try:
         return (await client.list(_EVENTS.all(namespace), fields=_OPERATOR)).items, ""
@@ -204,7 +204,7 @@ def _event_json(event: RawObject) -> JsonValue:
 
 _SPAN_SECONDS: Final = 31 * 86_400
 _STEP_SECONDS: Final = 3_600
-"""One point an hour for 31 days: 744 points per series."""
+"""One point an hour for 31 days gives 744 points per series."""
 _FRESH_SECONDS: Final = 300.0
 _TIMEOUT_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 16 * 1024 * 1024

@@ -60,7 +60,7 @@ class Finding:
 
 
 def condition_of(item: RawObject, kind: str) -> RawObject | None:
-    """Return the condition of this type in the object's status, None if there is none."""
+    """Return the condition of this type in the object's status, or None if there is none."""
     conditions: Sequence[RawObject] = (item.get("status") or {}).get("conditions") or ()
     return next((found for found in conditions if found.get("type") == kind), None)
 
@@ -68,7 +68,7 @@ def condition_of(item: RawObject, kind: str) -> RawObject | None:
 def remedy_of(sentence: str, plural: str) -> str:
     """Return the remedy as part of a sentence.
 
-    If there is none, return the command that shows the objects named ``plural``.
+    If there is no remedy, return the command that shows the objects named ``plural``.
     """
     if "`charterer doctor`" in sentence:
         return "if it lasts, see the line about the leader"
@@ -79,11 +79,11 @@ def remedy_of(sentence: str, plural: str) -> str:
 
 
 _ADOPTED_SECONDS = 30.0
-"""Seconds after which a held object should have a TrainingJob."""
+"""Seconds after which an object that is held should have a TrainingJob."""
 
 
 def check_adoption(snapshot: Snapshot, leader: LeaderSeen | None) -> Iterable[Finding]:
-    """Report labelled objects that are not adopted, and objects that are held while no operator leads."""
+    """Report labelled objects that are not adopted. Also report objects that are held while no operator leads."""
     adopted = [job.adopted for job in snapshot.jobs.values() if job.adopted is not None and job.finish is None]
     waiting = [each for each in snapshot.candidates if each.target.ended is None and not _let_through(each.target)]
     for each in waiting:
@@ -320,7 +320,7 @@ def check_own_profiles(profiles: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 _NAMED = 5
-"""Maximum number of namespaces of a budget that a line names. The line counts the others."""
+"""Maximum number of namespaces of a budget that a line names. Of further namespaces the line gives the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,8 +378,8 @@ def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
 def check_commitments(pools: Iterable[RawObject], budgets: Iterable[RawObject]) -> Iterable[Finding]:
     """Report failed conditions about commitments and own Nodes.
 
-    These are committed pools whose nodes are not all rented, budgets that cannot pay for their commitments, and own
-    Nodes that a pool cannot use.
+    Three faults are reported: a committed pool whose nodes are not all rented, a budget that cannot pay for its
+    commitments, and own Nodes that a pool cannot use.
     """
     pools = [*pools]
     kinds = (

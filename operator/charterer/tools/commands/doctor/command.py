@@ -69,10 +69,11 @@ _READ = (
 
 @dataclass(frozen=True, slots=True)
 class DoctorReading:
-    """The input of all checks. ``state`` is None if the account may not list all kinds.
+    """The input of all checks. ``state`` is None if the account may not list all kinds. Without ``state`` only ``own``
+    is checked.
 
-    Without ``state`` only ``own`` is checked. ``leader`` is None if the account may not read the Lease, ``queues`` is
-    None if it may not read Kueue's objects.
+    ``leader`` is None if the account may not read the Lease. ``queues`` is None if the account may not read Kueue's
+    objects.
     """
 
     leader: LeaderSeen | None
@@ -117,7 +118,7 @@ def doctor(output: str, namespace: str | None, cluster: ClusterOptions) -> None:
 
 
 async def read_for_doctor(client: Client, namespace: str | None) -> DoctorReading:
-    """Ask for the account's rights, then read all kinds, or if a right is missing only one namespace.
+    """Ask for the account's rights, and then read all kinds. If a right is missing, read only one namespace.
 
     ``namespace`` None means all namespaces, or the context's namespace if a right is missing. Raises ApiError, and
     Forbidden if the account may not even read the namespace.

@@ -25,9 +25,10 @@ from charterer.tools.commands.shared.plan_report import PlanReport, given
 class JobNow:
     """The present state of a job, from a plan or from its status.
 
-    ``reason`` and ``message`` explain the job's GPUs or its wait. ``opening`` begins that sentence, and is empty to
-    hide it. ``limits`` are the conditions of targetCompletionTime and maxCost. ``held_up`` has the bottlenecks that the
-    operator found. ``resizing`` says how far a resize is, and is empty without one.
+    ``reason`` and ``message`` explain the job's GPUs or its wait. ``opening`` is the beginning of that sentence. If
+    ``opening`` is empty, the sentence is hidden. ``limits`` are the conditions of targetCompletionTime and maxCost.
+    ``held_up`` has the bottlenecks that the operator found. ``resizing`` says how far a resize has progressed. Without
+    a resize it is empty.
     """
 
     namespace: str
@@ -80,7 +81,9 @@ class Explanation:
 
     @property
     def rate(self) -> Rate | None:
-        """What its budget, or the share of it that the job is of, pays for a second of a job of weight 1."""
+        """The rate that a budget pays for a second of a job of weight 1. The rate is that of the job's share of the
+        budget, if it has one.
+        """
         if self.budget is None or self.solution is None or not self.budget.shares:
             return None if self.budget is None else self.budget.rate
         return self.solution.share(self.solution.key(self.job)).rate
@@ -108,11 +111,13 @@ def explain_job(
     return Explanation(report, job, verdict, budget, solution, options, excluded, held_up, node, more, not_starting)
 
 
-# The effect of more nodes in a full pool. The planner plans again for a pool that may have them.
+# The effect of more nodes in a full pool: the planner makes another plan in which the pool may have more nodes.
 
 
 def more_nodes(report: PlanReport, job: Job, options: Alternatives) -> Sequence[MoreNodes]:
-    """For each full pool with an option that the job waits for, plan with one more node, then with all it needs."""
+    """For each full pool for which the job waits, plan with one more node, and then with all nodes that the job
+    needs.
+    """
     waits = job.allocation is None
     wanted = [row.option for row in options.rows if row.rank is Rank.BETTER or (waits and row.rank is Rank.CHOSEN)]
     found = []
@@ -134,7 +139,9 @@ def more_nodes(report: PlanReport, job: Job, options: Alternatives) -> Sequence[
 
 
 def _with(snapshot: Snapshot, name: PoolId, nodes: int) -> Snapshot:
-    """Return the snapshot with room for ``nodes`` more nodes in the pool, without refusals of its cloud."""
+    """Return the snapshot with room for ``nodes`` more nodes in the pool, and without the refusals of the pool's
+    cloud.
+    """
     pool = snapshot.pools[name]
     live = sum(rental.pool == name and rental.phase is not RentalPhase.ENDED for rental in snapshot.rentals.values())
     larger = replace(pool, max_nodes=live + nodes, cooled=(), reached=None)

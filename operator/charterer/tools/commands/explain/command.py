@@ -264,8 +264,8 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
     """Explain why a job has this many GPUs of this pool now: every option that it has, in time and money.
 
     The chosen option is marked with *. It is the right one if it saves hours for less than the budget pays for them,
-    and no further hour can be saved at that price. A "too dear" option would save hours at a higher price; compared
-    with a "too slow" one, the chosen option saves hours at a lower price. The last section says what would have to
+    and no further hour can be saved at that price. A "too dear" option would save hours at a higher price. Compared
+    with a "too slow" option, the chosen option saves hours at a lower price. The last section says what would have to
     change for the nearest options to win.
 
     \b
@@ -292,8 +292,11 @@ class Explained(NamedTuple):
 
 
 def explained(cluster: ClusterOptions, job: JobName, namespace: str | None, *, every: bool = False) -> Explained:
-    """Why a job has its GPUs; who may not read the whole cluster gets what its status says. ClickException where there
-    is no such job. ``every``: the document also has options that are both slower and dearer."""
+    """Explain why a job has its GPUs. An account that may not read the whole cluster gets what the job's status says.
+
+    Raises ClickException if there is no such job. ``every``: the document also has options that are both slower and
+    dearer.
+    """
     try:
         reading = read(cluster)
     except MayNotRead:
@@ -321,7 +324,8 @@ def explained(cluster: ClusterOptions, job: JobName, namespace: str | None, *, e
 def find_job(report: PlanReport, name: JobName, namespace: str) -> Job:
     """Find the job by name.
 
-    ClickException gives the reason, similar names, or other namespaces that have such a job.
+    If there is no such job, raises ClickException. Its message gives the reason, similar names, or other namespaces
+    that have such a job.
     """
     snapshot = report.snapshot
     meant = [job for job in snapshot.jobs.values() if name.means(job.name, job.target)]

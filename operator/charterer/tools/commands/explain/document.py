@@ -423,7 +423,9 @@ def _pays(explanation: Explanation) -> str:
 
 
 def _at_most(explanation: Explanation) -> str:
-    """Return the most that the budget pays to end this job an hour earlier, empty if its own rate is not above that."""
+    """Return the most that the budget pays to end this job an hour earlier. Empty if that is not more than the budget's
+    rate.
+    """
     solution = explanation.solution
     assignment = None if solution is None else solution.assignment(explanation.job)
     rate = explanation.rate
@@ -433,7 +435,7 @@ def _at_most(explanation: Explanation) -> str:
 
 
 def _for_target(explanation: Explanation) -> str:
-    """Return the rate that the job's target needs, empty if the budget's rate is enough."""
+    """Return the rate that the job's target needs, or an empty text if the budget's rate is enough."""
     job, solution = explanation.job, explanation.solution
     if solution is None or solution.deadline_values(job) is None:
         return ""
@@ -442,7 +444,7 @@ def _for_target(explanation: Explanation) -> str:
 
 
 def _mixes(explanation: Explanation) -> str:
-    """Return a sentence if the class's jobs take several paths, which fills pools that are too small for all."""
+    """Return a sentence if jobs of the class take several paths, because a pool is too small for all of them."""
     solution = explanation.solution
     assignment = None if solution is None else solution.assignment(explanation.job)
     if solution is None or assignment is None or not assignment.mixes:
@@ -468,7 +470,7 @@ def work_left(job: Job, options: Alternatives) -> str:
 
 
 def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
-    """Return a sentence on how the job's speed becomes known, empty if the speed of an option is known."""
+    """Return a sentence on how the job's speed becomes known, or an empty text if the speed of an option is known."""
     job, snapshot = explanation.job, explanation.report.snapshot
     if any(option.basis is not Basis.ASSUMED for option in options.rows):
         return ""

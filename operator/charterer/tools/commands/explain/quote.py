@@ -92,10 +92,11 @@ class ByThen:
 
 @dataclass(frozen=True, slots=True)
 class QuoteAnswer:
-    """The quote. ``estimates`` are in order of ``Choice``, and empty if the job cannot run; ``explanation`` says why.
+    """The quote. ``estimates`` are in order of ``Choice``. If the job cannot run, they are empty, and ``explanation``
+    says why.
 
-    ``delays`` are of other jobs, if the job runs as the budget pays. ``before`` is the budget's verdict without the
-    job.
+    ``delays`` are the delays of other jobs, if the job runs at the budget's rate. ``before`` is the budget's verdict
+    without the job.
     """
 
     explanation: Explanation
@@ -111,9 +112,10 @@ class QuoteAnswer:
 
     @property
     def own(self) -> Estimate | None:
-        """The estimate with the requested completion time if it can be met, otherwise at the budget's rate.
+        """The estimate for the requested completion time. If that time cannot be met, the estimate at the budget's
+        rate.
 
-        None without one.
+        None if there is no such estimate.
         """
         if self.by is not None and self.by.met:
             return self.by.estimate
@@ -121,7 +123,9 @@ class QuoteAnswer:
 
     @property
     def kept(self) -> JobQuote | None:
-        """The quote as stored in the job's spec. Cents and seconds are rounded so that the interval only grows."""
+        """The quote as stored in the job's spec. Cents and seconds are rounded outwards, so that the interval only
+        grows.
+        """
         if self.own is None:
             return None
         told = self.own.told(self.now)
@@ -143,7 +147,7 @@ _CENT, _SECOND = 10_000, 1_000_000
 
 
 def _chosen(found: Iterable[Estimate], choice: Choice) -> Estimate | None:
-    """Return the estimate of this choice, None if there is none."""
+    """Return the estimate of this choice, or None if there is none."""
     return next((each for each in found if each.choice is choice), None)
 
 
@@ -196,7 +200,9 @@ _LEAST_DELAY = 60.0
 
 
 def _delays(report: PlanReport, before: PlanReport, own: JobId) -> Sequence[Delay]:
-    """Return the other jobs with GPUs now or soon that would end later or wait. Those that would wait come first."""
+    """Return the other jobs that have GPUs now or soon, and that would end later or wait. Jobs that would wait come
+    first.
+    """
     now, then, found = before.given, report.given, list[Delay]()
     for other, option in now.items():
         job = before.snapshot.jobs[other]
@@ -319,7 +325,7 @@ def _delays_sentence(delays: Sequence[Delay]) -> str:
 
 
 def _budget_sentence(answer: QuoteAnswer) -> str:
-    """Return the effect on the budget's later jobs, empty if rate and feasibility stay the same."""
+    """Return the effect on the budget's later jobs. Empty if the rate stays the same and the budget still suffices."""
     after_it, before = answer.explanation.budget, answer.before
     if after_it is None or before is None:
         return ""
@@ -523,8 +529,8 @@ def quote(
 ) -> None:
     """Show what a job would cost and when it would end, before it is submitted. Changes nothing.
 
-    It shows three choices, the cheapest, what the budget pays for, and the fastest, each with the interval that nine of
-    ten outcomes lie in, what that rests on, and which other jobs would end later.
+    It shows three choices: the cheapest, the one that the budget pays for, and the fastest. For each it shows the
+    interval in which nine of ten outcomes lie, the basis of the estimate, and which other jobs would end later.
 
     \b
       charterer quote -f job.yaml

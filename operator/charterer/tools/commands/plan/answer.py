@@ -16,9 +16,9 @@ from charterer.tools.frontier import mean_seconds
 class AmountEffect:
     """The effect of another amount on the rest of the period. ``part`` is the relative change of the amount.
 
-    ``word`` names the budget's period. ``seconds`` and ``seconds_before`` are the mean completion time of a job, None
-    if jobs queue. ``more_spent`` is the change of the forecast. These three are None for a budget without history. Only
-    jobs in sight are then compared: of ``jobs``, ``changed`` would get other GPUs.
+    ``word`` names the budget's period. ``seconds`` and ``seconds_before`` are the mean completion time of a job, or
+    None if jobs queue. ``more_spent`` is the change of the forecast. For a budget without history, these three are
+    None. Only the jobs in sight are then compared: ``changed`` of ``jobs`` would get other GPUs.
     """
 
     budget: BudgetId
@@ -35,8 +35,8 @@ class AmountEffect:
 class PlanAnswer:
     """``report`` is the plan, with the what-if if there is one. ``before`` is the plan without the what-if.
 
-    ``changes`` describe the what-if in sentences. If ``only_amounts`` is true, it changes amounts only, so both plans
-    have the same jobs.
+    ``changes`` describe the what-if in sentences. If ``only_amounts`` is true, the what-if changes only amounts, so
+    both plans have the same jobs.
     """
 
     report: PlanReport
@@ -90,6 +90,6 @@ class PlanAnswer:
 
 
 def _option(job: JobId, report: PlanReport) -> object:
-    """Return the key of the option that a job has or gets, None if it waits without an option."""
+    """Return the key of the option that a job has or gets, or None if it waits without an option."""
     verdict = report.plan.jobs.get(job)
     return None if verdict is None or verdict.option is None else key_of(verdict.option)

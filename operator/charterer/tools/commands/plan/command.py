@@ -206,7 +206,7 @@ def plan(
 
 
 class Planned(NamedTuple):
-    """A plan as a value, and for programs. ``troubles``: sentences that come first."""
+    """A plan as a value, and as JSON for programs. ``troubles``: sentences that come first."""
 
     answer: PlanAnswer
     plain: Mapping[str, JsonValue]
@@ -214,7 +214,9 @@ class Planned(NamedTuple):
 
 
 def planned(cluster: ClusterOptions, reading: ClusterReading, what_if: WhatIf, namespace: str) -> Planned:
-    """What would be done, with the what-if. ``namespace``: of its objects that name none. ClickException."""
+    """The plan, with the what-if. ``namespace``: of objects in the what-if that name no namespace. Raises
+    ClickException.
+    """
     tried = with_trials(cluster, reading.state, {})
     changed = _changed(cluster, tried.state, what_if, namespace, reading.now)
     with announce_when_slow("planning"):

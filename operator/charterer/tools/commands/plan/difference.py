@@ -124,8 +124,8 @@ def more_or_less_blocks(report: PlanReport) -> list[Block]:
 def telling(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
     """Omit points that repeat a neighbour, but keep the budget's own amount.
 
-    Of amounts that are too small, only the largest is kept. Of amounts larger than jobs can use, only the smallest is
-    kept.
+    Of amounts that are too small, only the largest is kept. Of amounts larger than the jobs can use, only the smallest
+    is kept.
     """
     small = [point.factor for point in points if point.fit is BudgetFit.INFEASIBLE]
     over = [point.factor for point in points if point.fit is BudgetFit.SURPLUS]
@@ -210,7 +210,9 @@ def effect_paragraphs(answer: PlanAnswer) -> list[Block]:
 
 
 def _in_words(effect: AmountEffect) -> str:
-    """Return a sentence on the change of time and dollars, or without a history on the jobs in sight."""
+    """Return a sentence on the change of time and dollars. If the budget has no history, the sentence is about the jobs
+    in sight.
+    """
     money = f"{effect.budget}: {abs(effect.part):.0%} {'more' if effect.part > 0.0 else 'less'} money"
     if effect.more_spent is None:
         jobs = f"{effect.changed} of {count(effect.jobs, 'job')} in sight would have other GPUs now"
@@ -257,7 +259,7 @@ def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, st
 
 
 _NO_HISTORY = "no history"
-"""Text in place of a figure that would depend on assumed arrivals."""
+"""Text that replaces a figure that would depend on assumed arrivals."""
 
 
 def _mean_time(solution: BudgetSolution, *, told: bool) -> str:
@@ -279,7 +281,9 @@ _MORE, _LESS = 1.2, 0.8
 
 
 def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture] | None) -> list[Block]:
-    """Make the what-if's effects, or a sentence on each budget, and the pictures. Empty if ``pictures`` is None."""
+    """Make the what-if's effects, or without a what-if a sentence on each budget, and the pictures. Empty if
+    ``pictures`` is None.
+    """
     if pictures is None:
         return []
     report = answer.report

@@ -45,7 +45,7 @@ from charterer.tools.documents.document import (
 )
 from charterer.tools.frontier import Frontier, PeriodSums, WithoutKind, mean_seconds
 
-# The worth of each kind of capacity: the cost of the same jobs without it.
+# The worth of each kind of capacity, which is how much more the same jobs would cost without the kind.
 
 
 _NOTHING = 0.001
@@ -104,7 +104,7 @@ def _part(more: Money, lost: WithoutKind) -> float:
 
 
 def _at_what_cost(lost: WithoutKind, a_period: str) -> str:
-    """Return the change of cost for jobs that are slower without the kind."""
+    """Return the change of cost, if the jobs are slower without the kind."""
     part = _part(lost.more_then, lost)
     if abs(part) < _NOTHING:
         return "for the same money"
@@ -157,9 +157,10 @@ def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
 
 
 def _class_name(job_class: ClassRow, classes: Sequence[ClassRow]) -> str:
-    """Return the class and its weight. If the class has several rows, add the terms that differ.
+    """Return the class and its weight. If the class has several rows, add the terms in which the rows differ.
 
-    A job without a profile is a class of its own. Such jobs with the same terms share a row, which names one of them.
+    A job without a profile is a class of its own. Such jobs with the same terms share a row, which names one of the
+    jobs.
     """
     name = _profile(job_class)
     if not name and job_class.jobs:
@@ -267,7 +268,9 @@ def in_tree_order(report: PlanReport) -> Iterator[tuple[int, BudgetSolution]]:
 
 
 def family_in_words(budget: Budget, family: SpendVerdict) -> str:
-    """Return how limits bind a budget and all below: ``with all below it: $512.00 of hardLimit $600.00 committed``."""
+    """Return how limits bind a budget and all budgets below it: ``with all below it: $512.00 of hardLimit $600.00
+    committed``.
+    """
     told = []
     if budget.hard_limit is not None:
         told.append(f"{family.committed} of hardLimit {budget.hard_limit} committed")
@@ -360,9 +363,10 @@ _INDENT = "\u00a0" * 2
 
 
 def plan_document(answer: PlanAnswer, jobs: int, pictures: Sequence[Picture] | None = None) -> Document:
-    """Make the document of the plan, or of the difference that a what-if makes. ``jobs``: most jobs shown, 0 for all.
+    """Make the document of the plan, or of the difference that a what-if makes. ``jobs``: most jobs shown, or 0 for
+    all.
 
-    ``pictures`` are for a page. The pictures come first, below a sentence on each budget.
+    ``pictures`` are given only for a page. They come first, below a sentence on each budget.
     """
     report = answer.report
     blocks: list[Block] = [*overview_blocks(answer, pictures)]
@@ -480,7 +484,7 @@ def _gpu_hours(hours: GpuHoursVerdict) -> str:
 
 
 def _in_currency(solution: BudgetSolution, report: PlanReport) -> str:
-    """Return the amount and the spending in the budget's currency, empty for dollars."""
+    """Return the amount and the spending in the budget's currency, or an empty text for dollars."""
     budget = solution.budget
     if budget.currency is None:
         return ""
@@ -589,7 +593,9 @@ def _operator(snapshot: Snapshot) -> list[Block]:
 
 
 def _pools(report: PlanReport) -> list[Block]:
-    """Make a line for each pool that is too small for its demand, and for each whose nodes are expected late."""
+    """Make a line for each pool that is too small for its demand, and for each pool whose next nodes are expected
+    late.
+    """
     small = [pool_in_words(name, verdict) for name, verdict in sorted(report.plan.pools.items())]
     late_ones = [f"pool {late(name, wait).sentence()}" for name, wait in report.late_pools.items()]
     found = (("Pools that are too small", small), ("Pools whose nodes come late", late_ones))

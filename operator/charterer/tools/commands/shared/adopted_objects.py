@@ -1,4 +1,6 @@
-"""Finds the teams' objects that Charterer has adopted or holds, and says how each starts after it is given back."""
+"""Finds the teams' objects that Charterer has adopted or holds, and says how each object starts after Charterer has
+given it back.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,7 @@ class Queues:
         return [str(queue["metadata"]["name"]) for queue in self.queues]
 
     def check(self, name: str) -> RawObject | None:
-        """Return the AdmissionCheck of this name, None if it does not exist."""
+        """Return the AdmissionCheck of this name, or None if it does not exist."""
         return next((check for check in self.checks if check["metadata"]["name"] == name), None)
 
 
@@ -108,7 +110,7 @@ NO_QUEUES: Final = Queues()
 async def read_queues(client: Client) -> Queues | None:
     """Read the ClusterQueues, AdmissionChecks and ResourceFlavors.
 
-    None if the account may not read them, no queue if Kueue is not installed.
+    Returns None if the account may not read them. If Kueue is not installed, the result has no queue.
     """
     try:
         listed = (await client.list(CLUSTER_QUEUES.all())).items

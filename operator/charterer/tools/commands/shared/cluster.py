@@ -1,6 +1,7 @@
 """Reads the cluster once for a command and turns errors into one line that names the fault and the remedy.
 
-Most callers import this module's slow dependencies late, because loading them takes a second and ``--help`` needs none.
+Most callers import this module's slow dependencies late, because loading them takes a second and ``--help`` does not
+need them.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class ClusterReading:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which cluster to read and as which user. A context of None is the kubeconfig's current context."""
+    """The cluster to read, and the user as whom it is read. A context of None is the kubeconfig's current context."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -142,7 +143,9 @@ def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]], *, wit
 
 
 def _run(use: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-    """The result of ``use``, in a thread of its own if an event loop runs in this one, as in a notebook."""
+    """Run ``use`` and return its result. If an event loop runs in this thread, as in a notebook, ``use`` runs in
+    another thread.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:

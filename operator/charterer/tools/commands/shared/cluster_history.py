@@ -59,9 +59,10 @@ class _NotModelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Selects jobs submitted at or after ``since``, in ``namespace``, paid by ``budget``; of these the last ``most``.
+    """Selects jobs submitted at or after ``since``, in ``namespace``, paid by ``budget``. Of these, the last ``most``
+    are taken.
 
-    None selects all.
+    A field that is None selects all.
     """
 
     since: Instant | None = None
@@ -72,10 +73,10 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class _FinishedRun:
-    """A job with its course. ``took`` is the seconds from submission to completion, None if unknown.
+    """A job with its course. ``took`` is the seconds from submission to completion, or None if unknown.
 
-    The size of a TrainingJob is ``work``, in seconds of its class's reference option. The size of a Job is ``trained``,
-    in seconds at its own width. The other field is None.
+    A TrainingJob has its size in ``work``, in seconds of its class's reference option. A Job has its size in
+    ``trained``, in seconds at its own width. The other field is None.
     """
 
     name: str
@@ -171,7 +172,7 @@ class _HistoryBuilder:
     def _forgotten(self) -> None:
         """Count finished jobs that budgets remember but that were deleted.
 
-        The count is a lower bound, because budgets forget.
+        The count is a lower bound, because budgets remember only the latest jobs.
         """
         budget, now = self._filter.budget, self._snapshot.now
         budgets = self._snapshot.budgets if budget is None else {budget.id: budget}
@@ -237,8 +238,8 @@ class _HistoryBuilder:
     def _models_for(self, demands: NodeDemands, types: Sequence[str], payer: Budget | None) -> Sequence[PoolModel]:
         """Return the pools of these GPU ``types`` (empty means any) whose nodes meet the template's ``demands``.
 
-        If no pool's nodes meet the demands, return all pools of the types. The job did run somewhere, so under
-        Charterer its owner would have to change the template.
+        If no pool's nodes meet the demands, return all pools of the types. The job did run somewhere, so its owner
+        would have to change the template for Charterer.
         """
         open_to = self._pools_of(payer)
         of_types = [
@@ -394,7 +395,7 @@ def _past_pool(pool: PoolModel, modelled: Sequence[_ModelledJob]) -> PastPool:
 def _took(submitted: Instant, ended: Instant) -> float | None:
     """Return the seconds from submission to end.
 
-    None if the end precedes the submission, because machine clocks differ.
+    None if the end is before the submission, which can happen because the clocks of machines differ.
     """
     return seconds_between(submitted, ended) if ended > submitted else None
 

@@ -1,4 +1,6 @@
-"""Names of the cluster's objects for a shell that completes them: silent, and quick also where no cluster answers."""
+"""Names of the cluster's objects for a shell that completes them. The module prints nothing, and is quick even if no
+cluster answers.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,14 @@ from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, SPEEDUP_
 from charterer.tools.commands.shared.cluster import ClusterOptions
 
 Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str]]
-"""What click calls with what is typed so far; see ``shell_complete`` of its options and arguments."""
+"""The function that click calls with the text typed so far. See ``shell_complete`` of click's options and arguments."""
 
 _SECONDS: Final = 1.0
-"""For all that a cluster is asked; what has come until then is offered."""
+"""Time limit in seconds for all requests to a cluster. The names that have come by then are offered."""
 _LATEST_SECONDS: Final = 1.5
-"""For what cannot be cancelled: a credential plug-in, a name server that does not answer."""
+"""Time limit in seconds that also ends what cannot be cancelled, such as a credential plug-in or a name server that
+does not answer.
+"""
 
 
 def _names_of(resource: Resource, *, namespaced: bool = False) -> Complete:
@@ -39,7 +43,9 @@ profile_names: Final = _names_of(SPEEDUP_PROFILES, namespaced=True)
 
 
 def job_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Jobs of the namespace: TrainingJobs, and after ``KIND/`` the objects of that kind that they were made for."""
+    """The names of jobs of the namespace. After ``KIND/``, the names of objects of that kind for which TrainingJobs
+    were made.
+    """
     kind, slash, _ = incomplete.rpartition("/")
     own = not slash or kind.lower() in ("tj", "trainingjob", "trainingjobs")
 
@@ -56,7 +62,7 @@ def job_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 def _asked(
     ctx: click.Context, resource: Resource, name: Callable[[Mapping[str, Any]], str], *, namespaced: bool
 ) -> list[str]:
-    """The names of the objects, sorted; those that came in time."""
+    """The names of the objects that came in time, sorted."""
     given, found = ctx.params, list[str]()
     cluster = ClusterOptions(
         given.get("kubeconfig"), given.get("context"), given.get("as_user") or "", given.get("as_groups") or ()
@@ -78,13 +84,15 @@ def _asked(
         asking.start()
         asking.join(_LATEST_SECONDS)
     if asking.is_alive():
-        os._exit(0)  # Python would wait at its end for what cannot be cancelled, and the person for Python
+        os._exit(0)  # Python would wait at its end for what cannot be cancelled, and the person would wait for Python
     return sorted(found)
 
 
 @contextmanager
 def _no_log() -> Iterator[None]:
-    """A log that no handler was made for goes to the terminal, into the middle of what is typed."""
+    """Disable logging. Without a handler, a message would go to the terminal, into the middle of the text that the user
+    types.
+    """
     before = logging.root.manager.disable
     logging.disable()
     try:

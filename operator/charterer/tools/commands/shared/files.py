@@ -48,7 +48,7 @@ def read_text(file: Path) -> str:
 
 
 def _read(file: Path) -> bytes:
-    """Read at most ``MOST_BYTES`` + 1 bytes. The call opens a pipe without waiting for a writer."""
+    """Read at most ``MOST_BYTES`` + 1 bytes. A pipe is opened without waiting for a writer."""
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(handle).st_mode
@@ -67,7 +67,8 @@ def _read(file: Path) -> bytes:
         os.close(handle)
 
 
-# Parsing YAML as kubectl does (sigs.k8s.io/yaml): only the types of JSON, without dates and base-60 numbers.
+# Parsing YAML as kubectl does (sigs.k8s.io/yaml): values have only the types of JSON, so there are no dates and base-60
+# numbers.
 
 
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
@@ -142,7 +143,7 @@ def _key(key: Any) -> str:
 
 
 _SHOWN: Final = 10
-"""Maximum number of mistakes that the message lists. The message counts the others."""
+"""Maximum number of mistakes that the message lists. Of further mistakes the message gives the number."""
 
 
 class AllFaults:

@@ -23,10 +23,12 @@ LEASE: Final = "charterer"
 MAY_LEAD_SECONDS: Final = LeaseTimes().renew_deadline
 """Maximum age in seconds of a Lease whose holder may still lead.
 
-An operator that cannot renew its Lease for this long stops.
+If an operator cannot renew its Lease for this long, it stops.
 """
 _SECOND_LOOK_SECONDS: Final = 7.0
-"""Seconds until an old Lease is read again. A running leader renews its Lease meanwhile, even if its clock is wrong."""
+"""Seconds until an old Lease is read a second time. A running leader renews its Lease in between, even if its clock is
+wrong.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,9 @@ async def leader_if_known(client: Client, now: Callable[[], Instant]) -> LeaderS
 
 
 def as_operated(state: ClusterState, leader: LeaderSeen | None) -> ClusterState:
-    """Add to the state what the leading operator and a person forbid.
+    """Return the state with the restrictions that the leading operator and a person have set.
 
-    ``leader`` None leaves the state unchanged.
+    If ``leader`` is None, the state is unchanged.
     """
     if leader is None:
         return state
@@ -98,10 +100,10 @@ def as_operated(state: ClusterState, leader: LeaderSeen | None) -> ClusterState:
 
 
 async def operator_namespace(client: Client) -> str:
-    """Return the namespace of the operator that led last, empty if none ever led.
+    """Return the namespace of the operator that led last, or an empty text if none ever led.
 
-    Anyone who may create a Lease can imitate the operator's. If Leases of several namespaces have a holder, the
-    function therefore picks none and raises ClickException. Raises ApiError.
+    Anyone who may create a Lease can imitate the operator's Lease. So if Leases of several namespaces have a holder,
+    the function picks none and raises ClickException. Also raises ApiError.
     """
     leases = await _leases(client)
     held = {lease["metadata"]["namespace"] for lease in leases if (lease.get("spec") or {}).get("holderIdentity")}
@@ -124,7 +126,7 @@ async def _latest_lease(client: Client) -> RawObject | None:
 
 
 def _latest(leases: Sequence[RawObject]) -> RawObject | None:
-    """Return the Lease that was renewed last, None if there is none."""
+    """Return the Lease that was renewed last, or None if there is none."""
     return max(leases, key=lambda lease: (lease.get("spec") or {}).get("renewTime") or "", default=None)
 
 

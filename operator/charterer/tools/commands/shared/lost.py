@@ -33,7 +33,9 @@ COUNTED, REPORTED, ESTIMATED = "counted", "reported", "estimated"
 
 
 class _LostCause(NamedTuple):
-    """How a cause is ``known`` (counted, reported or estimated), its meaning and its remedy, without a full stop."""
+    """What is said of a cause: how it is ``known`` (counted, reported or estimated), its meaning and its remedy,
+    without a full stop.
+    """
 
     known: str
     meaning: str
@@ -203,7 +205,7 @@ def losses_since(budget: Budget, since: Instant) -> Losses:
 
 
 def lost_blocks(losses: Losses, *, causes: bool) -> Iterator[Block]:
-    """Yield the total lost, the largest causes with remedies, and the largest losers.
+    """Yield the total lost, the largest causes with remedies, and the namespaces and classes that lost most.
 
     ``causes`` adds a table of all causes.
     """

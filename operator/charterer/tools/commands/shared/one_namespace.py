@@ -69,7 +69,9 @@ def job_name(given: str) -> JobName:
 
 
 async def record_of(client: Client, name: JobName, namespace: str) -> RawObject:
-    """Get the TrainingJob of this name. ClickException lists similar names if there is none. Raises ApiError."""
+    """Get the TrainingJob of this name. If there is none, raises ClickException, which lists similar names. Also raises
+    ApiError.
+    """
     if not name.kind:
         try:
             return await client.get(TRAINING_JOBS.one(name.name, namespace))
@@ -88,7 +90,9 @@ _REF = ("apiVersion", "kind", "name", "uid")
 
 
 async def why_not_adopted(client: Client, name: JobName, namespace: str) -> str:
-    """Return the end of a sentence that quotes the object's last NotAdopted Event, empty if there is none."""
+    """Return the end of a sentence that quotes the object's last NotAdopted Event, or an empty text if there is
+    none.
+    """
     said: Sequence[RawObject] = ()
     if name.kind:
         with suppress(Forbidden):
@@ -141,7 +145,7 @@ class OwnJob:
         return self.view.state in (JobState.QUEUED, JobState.SUSPENDED, JobState.IDLE, JobState.INVALID)
 
     def condition(self, kind: ConditionType) -> Condition | None:
-        """Return the condition of this type, None if the status lacks it."""
+        """Return the condition of this type, or None if the status lacks it."""
         return next((found for found in self.view.conditions if found.type == kind), None)
 
     @property
@@ -165,7 +169,7 @@ class OwnJob:
 
     @property
     def why(self) -> str:
-        """A sentence that explains the job's GPUs or its wait, empty if the operator has written none."""
+        """A sentence that explains the job's GPUs or its wait, or an empty text if the operator has written none."""
         chosen = next((option.message for option in self.view.options if option.verdict == Rank.CHOSEN), "")
         capacity = self.condition(ConditionType.CAPACITY_AVAILABLE)
         return chosen or (capacity.message if capacity is not None and self.is_waiting else "")
@@ -183,7 +187,8 @@ class OwnJobs:
 def own_job(cluster: ClusterOptions, name: JobName, namespace: str | None) -> OwnJobs:
     """Read one job.
 
-    Raises ClickException if the account may not read the job, or with similar names if there is none.
+    Raises ClickException if the account may not read the job. If there is no such job, the ClickException lists similar
+    names.
     """
     where = namespace or cluster.access().namespace
     return call(cluster, lambda client: _read_one(client, name, where))

@@ -44,7 +44,7 @@ _EXECUTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 def harmless(text: str) -> str:
     """Prefix the text with an apostrophe if a spreadsheet would execute it. The spreadsheet then shows the text.
 
-    Control characters become escapes, so that a terminal does not execute them.
+    Control characters are escaped, so that a terminal does not execute them either.
     """
     text = visible(text)
     return f"'{text}" if text.startswith(_EXECUTED) else text
@@ -124,13 +124,13 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 
 FORMATS: Final = ("table", "json", "yaml")
 FAILED, CHANGES, FOUND, UNKNOWN, CANNOT_RUN, TOO_LATE = 1, 2, 3, 4, 5, 6
-"""Exit codes other than 0. Only ``plan --detailed-exitcode`` uses CHANGES, with terraform's meaning.
+"""Exit codes other than 0. Only ``plan --detailed-exitcode`` uses CHANGES, which means the same as in terraform.
 
 Only ``bill`` uses FOUND and UNKNOWN. Only quotes use CANNOT_RUN and TOO_LATE.
 """
 
 _ANNOUNCE_AFTER_SECONDS = 1.0
-"""Seconds of work after which a terminal shows the activity."""
+"""Seconds of work after which a terminal shows what the program is doing."""
 
 
 def with_warnings(document: Document, warnings: Iterable[str]) -> Document:
@@ -190,7 +190,8 @@ _CAPITAL: Final = re.compile("[A-Z]")
 
 
 def copied(value: object, keys: str) -> dict[str, JsonValue]:
-    """Return fields of a value as JSON. ``keys`` are separated by spaces; key ``gpuType`` is the field ``gpu_type``.
+    """Return fields of a value as JSON. ``keys`` are separated by spaces. The key ``gpuType`` reads the field
+    ``gpu_type``.
 
     The key ``start=ledger.start`` reads the field ``start`` of the field ``ledger``. If ``ledger`` is None, ``start``
     is null.
@@ -212,7 +213,7 @@ def _paths(keys: str) -> Sequence[tuple[str, Sequence[str]]]:
 
 
 def _plain(value: Any) -> JsonValue:
-    """Convert a value to JSON. Instants and exchange rates pass as numbers, so the caller must format them."""
+    """Convert a value to JSON. Instants and exchange rates become plain numbers, so the caller must format them."""
     match value:
         case Money() | Price():
             return value.decimal()
@@ -244,8 +245,8 @@ def rate_json(rate: Rate | None) -> str | None:
 def late_pool_json(name: PoolId, wait: LaunchWait) -> JsonValue:
     """Return a pool whose next node is expected late as JSON, with the reason.
 
-    The keys from ``refusedPool`` on describe the last refusal, by this pool or by another pool of its account. Since
-    that refusal the pool is in doubt.
+    The keys from ``refusedPool`` on describe the last refusal, by this pool or by another pool of its account. The pool
+    has been in doubt since that refusal.
     """
     expected, probation = wait.expected, wait.probation
     said: dict[str, JsonValue] = {

@@ -48,7 +48,8 @@ from charterer.workloads import INDEXED_JOB, RunEnvironment
 
 # Dry runs of the templates that the operator has not tried yet, with the rights of the user.
 #
-# A template whose verdict is in the job's conditions is not tried again. A dry run changes nothing.
+# If the job's conditions already have the verdict on a template, the template is not tried again. A dry run changes
+# nothing.
 
 
 _NOWHERE: Final = RunEnvironment("", "")
@@ -57,7 +58,8 @@ _NOWHERE: Final = RunEnvironment("", "")
 
 @dataclass(frozen=True, slots=True)
 class TriedState:
-    """The state with refused templates, from conditions and dry runs, and with the demands of the jobs' volumes.
+    """The state with the templates that are refused and with the demands of the jobs' volumes. Refusals come from
+    conditions and from dry runs.
 
     ``warnings`` has a sentence for each dry run that failed, and for each running job whose next run would be refused.
     """
@@ -69,7 +71,8 @@ class TriedState:
 def with_trials(
     cluster: ClusterOptions, state: ClusterState, written: Mapping[ObjectKey, Mapping[str, Any]]
 ) -> TriedState:
-    """Try the templates of the jobs in ``written``, which has their raw objects, and of waiting jobs never tried.
+    """Try the templates of the jobs in ``written``, which has their raw objects, and of waiting jobs that nobody has
+    tried.
 
     Raises ClickException if the API server does not answer.
     """
@@ -262,7 +265,7 @@ class PlanReport:
 
     @cached_property
     def given(self) -> Mapping[JobId, Option]:
-        """The options of jobs that have GPUs, or get them now or once nodes are ready."""
+        """The options of jobs that have GPUs now, get them now, or get them once nodes are ready."""
         return given(self.plan, self.snapshot)
 
     @cached_property
@@ -298,7 +301,7 @@ def plan_report(snapshot: Snapshot) -> PlanReport:
 
 
 def given(planned: Plan, snapshot: Snapshot) -> Mapping[JobId, Option]:
-    """Return the options of jobs that have GPUs, or get them now or once nodes are ready."""
+    """Return the options of jobs that have GPUs now, get them now, or get them once nodes are ready."""
     found = {job.id: job.allocation.option for job in snapshot.jobs.values() if job.allocation is not None}
     for command in (*planned.commands, *planned.observed_commands):
         if isinstance(command, Allocate):
@@ -313,7 +316,7 @@ def given(planned: Plan, snapshot: Snapshot) -> Mapping[JobId, Option]:
 
 
 def _unpriced(pools: Iterable[Pool]) -> Iterable[Problem]:
-    """Yield a problem for each pool that the plan omits because nobody says what a node costs."""
+    """Yield a problem for each pool that the plan omits because the price of its nodes is unknown."""
     for pool in pools:
         if pool.lacks_price:
             remedy = pool.trouble or "do what the pool's condition Ready says, or set what a node costs"

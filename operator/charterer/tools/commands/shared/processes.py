@@ -24,7 +24,7 @@ _SAY_SECONDS: Final = 30.0
 _STEPS: Final = 1000
 
 _done: Any = None
-"""In a worker process: shared memory that has the fraction done of each task."""
+"""In a worker process, the shared memory with the fraction done of each task."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -111,7 +111,9 @@ class _Progress:
 
 @contextmanager
 def _interrupts_noted() -> Iterator[Sequence[int]]:
-    """Collect SIGINT signals. A KeyboardInterrupt at an arbitrary place could break the locks of the pool."""
+    """Collect SIGINT signals. A KeyboardInterrupt at an arbitrary point of the program could break the locks of the
+    pool.
+    """
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
     try:

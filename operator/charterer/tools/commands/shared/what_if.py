@@ -35,7 +35,7 @@ from charterer.tools.commands.shared.files import AllFaults, documents, read_tex
 
 
 _OWN: Final = ("TrainingJob", "SpeedupProfile", "GPUBudget", "GPUPool", "GPUPoolSet")
-"""Charterer kinds that users write. One of these kinds with another apiVersion is a mistake."""
+"""Charterer kinds that users write. If an object of one of these kinds has another apiVersion, that is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,8 @@ class ManifestSource:
     def is_namespace(self) -> bool:
         """Whether the object is a Namespace.
 
-        Budgets select Namespaces by label, so plans depend on no other foreign object.
+        Budgets select Namespaces by label, so plans depend on Namespaces. Plans depend on no other object that is not
+        Charterer's.
         """
         return self.raw.get("apiVersion") == "v1" and self.raw.get("kind") == "Namespace"
 
@@ -83,7 +84,7 @@ def manifest_sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
 
 
 def sources_in(name: str, text: str) -> tuple[ManifestSource, ...]:
-    """The objects of one text in YAML or JSON, which errors call ``name``. ClickException as for files."""
+    """The objects in a text of YAML or JSON. Errors call the text ``name``. Raises ClickException as for files."""
     faults = AllFaults()
     sources = _sources(name, text, faults)
     faults.tell()
@@ -151,7 +152,9 @@ def without_removed(pools: Mapping[ObjectKey, Pool], set_uid: str, declared: set
 
 
 def check_known(source: ManifestSource, pool: Pool, pools: Mapping[ObjectKey, Pool]) -> None:
-    """Raise ClickException if the node shape of a set's pool is unknown. A GPUPoolSet has no field for it."""
+    """Raise ClickException if the node shape of a set's pool is unknown. A GPUPoolSet has no field in which a user
+    could state it.
+    """
     alike = pools.get(ObjectKey("", pool.id)) or next(
         (each for each in pools.values() if each.cloud == pool.cloud), None
     )
@@ -218,7 +221,7 @@ def _quotes(value: object, wanted: str) -> str:
 
 
 def _fits(value: object, wanted: str) -> bool:
-    """Return whether the value has the type. A time that YAML parsed counts as a string."""
+    """Return whether the value has the type. A time that the YAML parser recognised counts as a string."""
     if isinstance(value, bool):
         return wanted == "boolean"
     if isinstance(value, float) and wanted == "integer":
@@ -423,7 +426,9 @@ def _offer(source: ManifestSource, now: Instant) -> Mapping[str, Any]:
 
 
 def _ordered_widths(source: ManifestSource, job: Job) -> None:
-    """Raise ClickException if widths do not ascend. Planning relies on no other validation rule of the API server."""
+    """Raise ClickException if widths do not ascend. Of the API server's validation rules, planning relies only on this
+    one.
+    """
     widths = job.widths
     if not widths.min <= widths.preferred <= widths.max:
         written = source.field("spec", "gpus")
@@ -469,7 +474,9 @@ def _budget_of(new: Budget, before: Budget | None) -> Budget:
 
 
 def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Iterable[Pool]) -> Pool:
-    """Return the pool with an offering and a quote: its own, its former, or those of a pool with equal cloud fields."""
+    """Return the pool with an offering and a quote. They come from the pool itself, from its former version, or from a
+    pool with equal cloud fields.
+    """
     alike = before or next((other for other in others if other.cloud == new.cloud), None)
     offering = new.offering or (None if alike is None else alike.offering)
     quote = new.quote or (None if alike is None else _at_new_terms(new, alike))
@@ -523,7 +530,7 @@ def _at_new_terms(new: Pool, known: Pool) -> Quote | None:
     if quote is None or (price := new.priced(quote.list_price)) == quote.price:
         return quote
     worst = price
-    if new.price_override is None and quote.price.micros_per_hour:  # keeps the ratio of worst price to price
+    if new.price_override is None and quote.price.micros_per_hour:  # the ratio of worst price to price stays the same
         worst = Price(round(price.micros_per_hour * quote.worst.micros_per_hour / quote.price.micros_per_hour))
     return replace(quote, price=price, worst=worst, source="what-if", listed=quote.list_price)
 

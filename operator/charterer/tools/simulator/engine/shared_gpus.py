@@ -34,19 +34,21 @@ class Clock:
         self._scheduled = 0
 
     def at(self, when: float, callback: Callable[..., None], *arguments: Any) -> None:
-        """Call ``callback(*arguments)`` at that time; if it has passed, as the last event of the present time."""
+        """Call ``callback(*arguments)`` at that time. If the time has passed, the call is the last event of the present
+        time.
+        """
         self._scheduled += 1
         heappush(self._events, (when, self._scheduled, callback, arguments))
 
     def before_all(self, when: float, rank: int, callback: Callable[..., None], *arguments: Any) -> None:
-        """Like ``at``, but before all that ``at`` scheduled for that time.
+        """Like ``at``, but before everything that ``at`` scheduled for that time.
 
         Such events are in order of ``rank``, from 0.
         """
         heappush(self._events, (when, rank - (1 << 62), callback, arguments))
 
     def step(self, until: float) -> bool:
-        """Run all events of the next time that has any. Returns False if there is none up to ``until``."""
+        """Run all events of the next time that has any. Returns False if no event is left up to ``until``."""
         events = self._events
         if not events or events[0][0] > until:
             return False
@@ -62,7 +64,9 @@ _MOST_JOBS = 2
 
 
 class SharedRun(NamedTuple):
-    """The GPUs of a run, each free or with one other job. ``passes``: passes of a step of the job there."""
+    """The GPUs of a run. Each GPU is free or has one other job. ``passes``: number of passes in which the job does a
+    step there.
+    """
 
     gpus: tuple[Gpu, ...]
     passes: int = 1
@@ -76,9 +80,10 @@ def member(job: SimJob) -> PairMember:
 class SharedGpus:
     """The jobs on each GPU.
 
-    A job's partner counts from its first step on. While the partner starts or stands still, the job trains as if it
-    were alone, and all of the GPU's time is the job's. A job on several GPUs trains as slowly as on the worst of them.
-    The GPU time of a pair is divided in proportion to what the two keep. ``retrain`` schedules a job's completion anew.
+    A job's partner counts from the partner's first step on. While the partner starts or stands still, the job trains as
+    if it were alone and holds all of the GPU's time. A job on several GPUs trains as slowly as on the slowest of them.
+    The GPU time of two partners is divided in proportion to the fractions of their speeds that they keep. ``retrain``
+    schedules a job's completion anew.
     """
 
     def __init__(self, clock: Clock, market: NodeMarket, table: PairTable, retrain: Callable[[SimJob], None]) -> None:
@@ -93,9 +98,10 @@ class SharedGpus:
         return self._on.get(gpu, ())
 
     def both_kept(self, job: SimJob, passes: int, other: SimJob, rental: RentalId) -> tuple[float, float] | None:
-        """What the job, in ``passes`` passes, and the other one would keep beside each other on a GPU of that machine.
+        """The fractions of their speeds that the job, in ``passes`` passes, and the other job would keep on one GPU of
+        that machine.
 
-        None if they do not fit, or if the machine's GPUs may not be shared.
+        None if the two do not fit, or if the machine's GPUs may not be shared.
         """
         model = self._market.machines[rental].model
         if model.sharing is None:
@@ -104,9 +110,9 @@ class SharedGpus:
         return self.table.both_kept(whole_type(model.gpu_type), model.sharing, own, member(other))
 
     def enter(self, job: SimJob, allocation: Allocation, run: SharedRun | None) -> None:
-        """Start the job's run. Without ``run`` it takes the first GPUs of each placement on which there is no job.
+        """Start the job's run. If ``run`` is None, the job gets the first GPUs of each placement that have no job.
 
-        ValueError if the GPUs are not those of the allocation, or if a job on them does not permit it.
+        Raises ValueError if the GPUs are not those of the allocation, or if a job on them does not permit a partner.
         """
         if run is None:
             run = SharedRun(self._unused(allocation))
@@ -119,14 +125,14 @@ class SharedGpus:
         self.stands(job)
 
     def stands(self, job: SimJob) -> None:
-        """Note that the job stands still until ``training_from``: its partners train faster until then."""
+        """Note that the job stands still until ``training_from``. Until then its partners train faster."""
         for other in self._partners(job):
             self._settle(other)
         if job.training_from > self._clock.now:
             self._clock.at(job.training_from, self._begins, job, job.runs)
 
     def leave(self, job: SimJob) -> None:
-        """End the job's run: its partners train alone."""
+        """End the job's run. From now on its partners train alone."""
         partners = self._partners(job)
         for gpu in job.devices:
             jobs = self._on.get(gpu, [])
@@ -146,7 +152,8 @@ class SharedGpus:
     def _unused(self, allocation: Allocation) -> tuple[Gpu, ...]:
         """GPUs for the allocation.
 
-        In a pool of shared GPUs, those with the fewest jobs, as a device plugin spreads jobs.
+        In a pool of shared GPUs, these are the GPUs with the fewest jobs, because a device plugin spreads jobs in this
+        way.
         """
         found: list[Gpu] = []
         for place in allocation.placements:
@@ -189,10 +196,10 @@ class SharedGpus:
             self._retrain(job)
 
     def _parts(self, job: SimJob) -> tuple[float, float, tuple[ClassId, ...]]:
-        """The fraction of its speed that the job keeps now, the GPUs that it holds, and the classes that train beside
-        it.
+        """The fraction of its speed that the job keeps now, the GPUs that the job holds, and the classes that train
+        beside it.
 
-        The GPUs that it shares count in part.
+        A GPU that the job shares counts in part.
         """
         now, own = self._clock.now, member(job)
         keeps = self.table.kept_alone(job.gpu_type, own)

@@ -34,11 +34,11 @@ class Sessions:
         self._over = over
 
     def begin(self, job: SimJob, session: SimSession) -> None:
-        """Begin with a job that was submitted: its owner thinks of the first cell."""
+        """Begin with a job that was submitted. Its owner now thinks about the first cell."""
         self._think(job, session)
 
     def run_starts(self, job: SimJob, session: SimSession) -> None:
-        """Give the job GPUs. Its run serves all requests so far once its worker runs."""
+        """Give the job GPUs. Once the worker of this run is ready, the run serves all requests so far."""
         session.stop(answer=False)
         session.served = session.asks
         self._clock.at(job.training_from, self._worker_ready, job, session, session.event, self._clock.now)
@@ -90,25 +90,27 @@ class Sessions:
 
 _DAY = 86_400.0
 _PATIENCE_SECONDS = 7 * _DAY
-"""Seconds without progress after which jobs wait in vain: the planner expects waits by the hour of the week."""
+"""Seconds without progress after which waiting jobs count as stuck. The time is so long because the planner expects
+waits by the hour of the week.
+"""
 _LEAST_PROGRESS = 1e-9
 """Least fraction of a job that counts as progress. Rounding errors are smaller."""
 
 
 class PlannerError(RuntimeError):
-    """A planner gives commands without end although nothing happens, or a command that cannot be carried out."""
+    """A planner gives commands without end although nothing happens, or gives a command that cannot be carried out."""
 
 
 class World:
     """A simulated cluster and cloud.
 
     ``jobs``: submitted jobs that are not complete, in order of submission.
-    ``unsubmitted``: number of jobs still to come.
+    ``unsubmitted``: number of jobs that are still to be submitted.
     ``completed``: the results of complete jobs, in order of completion.
     ``changed``: whether anything happened that may matter to a policy.
     ``profiles``: what is known of the classes.
     ``reports``, ``interruptions``: number of reports, and of runs that lost a machine.
-    ``shared_gpus``: which jobs are on which GPUs, if jobs may share GPUs; else None.
+    ``shared_gpus``: which jobs are on which GPUs, or None if jobs may not share GPUs.
     """
 
     def __init__(self, scenario: Scenario, knowledge: Knowledge, listener: WorldEvents) -> None:
@@ -127,7 +129,8 @@ class World:
         self._progressed_at = 0.0
         self._changes_to_come = 0
         fixed = scenario.budget.fixed_rate is not None
-        # Where the amount limits spending, two periods begin in it, each with new money.
+        # If the amount limits spending, this time includes the beginnings of two periods, each of which brings new
+        # money.
         self._patience = _PATIENCE_SECONDS if fixed else 2 * scenario.budget.calendar.usual_seconds + 4 * _DAY
         self._next_wake = float("inf")
         self._submissions = sorted(scenario.submissions, key=lambda submission: submission.at)
@@ -155,8 +158,8 @@ class World:
     def stuck(self) -> bool:
         """Whether all jobs wait in vain, or lose their work again and again.
 
-        That is so if no job is to come, no pool will change, and for a long time no job completed, made more progress
-        than ever, or kept its run.
+        Three conditions must hold: no job is still to be submitted, no pool will change, and for a long time no job has
+        completed, made more progress than ever, or kept its run.
         """
         since = self._progressed_at
         if self.unsubmitted or self._changes_to_come or self.clock.now - since <= self._patience:
@@ -169,7 +172,7 @@ class World:
     def rent(self, order: Rent) -> None:
         """Ask for a machine.
 
-        If the cloud has none, the pool cools down. PlannerError if the pool has its most nodes.
+        If the cloud has none, the pool cools down. Raises PlannerError if the pool already has its most nodes.
         """
         most = self.market.models[order.pool].max_nodes
         if self.market.live[order.pool] >= most:
@@ -187,7 +190,7 @@ class World:
             self.clock.at(now + start_seconds + model.draw_lifetime(machine.in_pool), self._take_back, machine)
 
     def release(self, rental: RentalId) -> None:
-        """End a machine: at once if no job is on it, or else when its last job leaves it."""
+        """End a machine. If jobs are on it, the machine ends when its last job leaves."""
         machine = self.market.machines[rental]
         if machine.users:
             self.market.drain(machine)
@@ -195,10 +198,10 @@ class World:
             self.ledger.end(machine, self.clock.instant)
 
     def allocate(self, job: SimJob, allocation: Allocation, shared: SharedRun | None = None) -> None:
-        """Start the job's next run there, which ends its present run, or resize its run in place.
+        """Start the job's next run on this allocation, which ends its present run. Or resize the present run in place.
 
-        ``shared``: the GPUs that it takes; None for any without a job. PlannerError if a machine is not ready, a GPU is
-        not available, or the number of the run is not the next one.
+        ``shared``: the GPUs that the run gets. None means any GPUs without a job. Raises PlannerError if a machine is
+        not ready, a GPU is not available, or the number of the run is not the next one.
         """
         clock = self.clock
         job.advance(clock.now)
@@ -242,7 +245,9 @@ class World:
             raise PlannerError(f"at {self.clock.now:g} s: job {job.id} was given {error}") from None
 
     def _resize(self, job: SimJob, allocation: Allocation, shared: SharedRun | None) -> None:
-        """Resize the run in place. Pods that join get ready as after a restart, while the others train on."""
+        """Resize the run in place. Pods that join get ready while the other pods train on. Getting ready and the pause
+        for the resize together take as long as a restart.
+        """
         before = job.gpus
         job.resize_run(allocation, self.clock.instant)
         self._enter(job, allocation, shared)
@@ -255,7 +260,7 @@ class World:
         self.clock.at(self.clock.now + ready, self._regroup, job, allocation)
 
     def _regroup(self, job: SimJob, allocation: Allocation) -> None:
-        """Form the group once all pods of the allocation are ready; training stands still meanwhile."""
+        """Form the group once all pods of the allocation are ready. Training stands still until the group is formed."""
         if job.allocation is not allocation or job.finished is not None:
             return
         job.advance(self.clock.now)
@@ -271,7 +276,7 @@ class World:
         return self.scenario.restart_seconds if model.restart_seconds is None else model.restart_seconds
 
     def stop(self, job: SimJob, *, answer: bool = False) -> None:
-        """End the job's run, so that it waits.
+        """End the job's run, so that the job waits.
 
         ``answer``: whether an interactive job is stopped because it was unused.
         """
@@ -295,7 +300,9 @@ class World:
     # --- events -------------------------------------------------------------------------------------------------------
 
     def _schedule_submission(self, number: int) -> None:
-        """Schedule the submission with that number. Each one schedules the next, which keeps the queue short."""
+        """Schedule the submission with that number. Each submission schedules the next one, which keeps the queue
+        short.
+        """
         if number < len(self._submissions):
             self.clock.before_all(self._submissions[number].at, number, self._submit, number)
 
@@ -353,7 +360,9 @@ class World:
         self._listener.job_completed(job)
 
     def _report(self, job: SimJob, run: int) -> None:
-        """Take in the measurements of a run's trainer, and let it train on with the batch size that now seems best."""
+        """Receive the measurements of a run's trainer, and let the run train on with the batch size that now seems
+        best.
+        """
         if job.runs != run or job.allocation is None or job.finished is not None:
             return
         job.advance(self.clock.now)
@@ -377,7 +386,7 @@ class World:
         """Let the cloud end a spot machine. Its jobs lose their progress since the last checkpoint, and wait."""
         if machine.ended:
             return
-        machine.draining = False  # it ends now, by the cloud, and not when its last job leaves
+        machine.draining = False  # the cloud ends the machine now, before its last job leaves
         for job in tuple(machine.users.values()):
             held = job.allocation
             assert held is not None
@@ -399,7 +408,7 @@ class World:
         self.changed = True
 
     def _session_over(self, job: SimJob) -> None:
-        """End an interactive job whose cells have all run: its owner deletes it."""
+        """End an interactive job whose cells have all run. Its owner deletes the job."""
         self._complete(job, job.version)
 
     def _wake(self) -> None:
@@ -409,7 +418,7 @@ class World:
     def _plan_checkpoints(self, job: SimJob) -> None:
         """Choose the interval between checkpoints.
 
-        If it depends on the nodes' ages, choose again at each band's end.
+        If the interval depends on the nodes' ages, it is chosen again at the end of each band of ages.
         """
         scenario, held = self.scenario, job.allocation
         assert held is not None
@@ -448,7 +457,7 @@ class World:
         self._train(job, job.batch)
 
     def _train(self, job: SimJob, batch: int) -> None:
-        """Train on with that batch size, and schedule the completion that follows if nothing happens before."""
+        """Train on with that batch size. Schedule the completion at the time that follows if nothing happens before."""
         self.clock.at(job.train_with(batch), self._complete, job, job.version)
 
     def _free(self, job: SimJob, held: Allocation) -> None:
@@ -463,22 +472,23 @@ class World:
                     self.ledger.end(machine, self.clock.instant)
 
 
-# The interface of a policy: it makes the decisions in a simulated world.
+# The interface of a policy, which makes the decisions in a simulated world.
 
 
 class Policy(WorldEvents):
     """Receives the world's events, and is asked to act after each instant at which anything happened.
 
-    This one does nothing: a policy overrides the methods that it needs.
+    This class does nothing. A policy overrides the methods that it needs.
     """
 
     def begin_simulation(self, world: World) -> None:
         """Begin a simulation. From now on the policy decides in this world, which is still empty."""
 
     def decide(self) -> Instant | None:
-        """Act in the world. Returns when to ask again if nothing happens before; None for never.
+        """Act in the world. Returns when the policy wants to be asked again if nothing happens before, or None for
+        never.
 
-        The policy is asked again at once if its actions themselves changed anything (``World.changed``).
+        If the policy's actions themselves changed anything (``World.changed``), the policy is asked again at once.
         """
         return None
 

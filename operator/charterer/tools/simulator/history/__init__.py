@@ -1,6 +1,6 @@
 """Jobs that really ran, as values and as CSV files, and what a policy would have saved on them.
 
-No simulation is run in here; ``tools.simulator.replay`` does that.
+This package runs no simulation. ``tools.simulator.replay`` runs them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Jobs that really ran, as input of a simulation: how long each trains, at which widths, and in which pool.
 
-Policies that choose no pool run each job where it ran. Charterer may also run it in other pools of its GPU type, in
-pools of types for which its class has a curve, and on spot nodes if its owner allows them. Groups of pools that have no
-job in common are simulated separately.
+A policy that chooses no pool runs each job in the pool where it ran. Charterer may also run the job in other pools of
+its GPU type, in pools of types for which its class has a curve, and on spot nodes if its owner allows them. Groups of
+pools that have no job in common are simulated separately.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from charterer.tools.simulator.model.node_market import PoolModel
 
 
 _FEWEST_STARTS = 3
-"""Number of rentals from which on a pool's start-up time is their median. Before that the GPUPool's value counts."""
+"""Number of rentals from which on a pool's start-up time is the median of their start-up times. With fewer rentals the
+GPUPool's value counts.
+"""
 
 
 def pool_models(snapshot: Snapshot) -> Mapping[PoolId, PoolModel]:
@@ -65,15 +67,15 @@ def _start_seconds(pool: Pool, rentals: Iterable[Rental]) -> float:
 class PastJob:
     """A job that ran.
 
-    ``submitted``: seconds from the history's beginning to its submission.
+    ``submitted``: seconds from the history's beginning to the job's submission.
     ``gpus``: the width that its owner asked for.
     ``seconds``: its training time on ``gpus``, without waiting and restarts.
-    ``kind``: the name of its class; empty if no curve is known.
-    ``least``, ``most``: its widths if a curve is known; otherwise it runs on ``gpus`` only.
-    ``took``: measured seconds from submission to completion; None if unknown.
-    ``gpu_types``: GPU types that its owner permits; empty for all.
-    ``spot``: whether spot nodes are allowed. They are if it ran on one.
-    ``slices``: MIG profiles that its owner permits; that of its pool is one of them.
+    ``kind``: the name of its class, or empty if no curve is known.
+    ``least``, ``most``: its widths if a curve is known. Otherwise the job runs only on ``gpus``.
+    ``took``: measured seconds from submission to completion, or None if unknown.
+    ``gpu_types``: GPU types that its owner permits, or empty for all.
+    ``spot``: whether spot nodes are allowed. They are allowed if the job ran on one.
+    ``slices``: MIG profiles that its owner permits. The profile of its pool is among them.
     """
 
     name: str
@@ -95,8 +97,8 @@ class PastJob:
 class PastPool:
     """A pool with the jobs that ran on it, by time of submission.
 
-    ``curves``: for each kind the phases of its throughput, all in one unit. Each phase has a table for the pool's GPU
-    type, and then one for each other type for which a curve is known.
+    ``curves``: for each kind the phases of its throughput, all in one unit. Each phase has first a table for the pool's
+    GPU type, and then a table for each other type for which a curve is known.
     ``restart_seconds``: seconds from a run's start to its first step.
     """
 
@@ -106,10 +108,10 @@ class PastPool:
     restart_seconds: float = 30.0
 
     def application(self, job: PastJob, others: Sequence[PoolModel] = ()) -> Application:
-        """The job as an application: for each GPU type, phase and width, the fraction of the job that is done in a
-        second.
+        """The job as an application. It has, for each GPU type, phase and width, the fraction of the job that is done
+        in a second.
 
-        ``others``: other pools that it may use.
+        ``others``: other pools that the job may use.
         """
         phases = self.curves.get(job.kind, ())
         if not phases:
@@ -198,9 +200,9 @@ class HistoryPart:
 
 @dataclass(frozen=True)
 class History:
-    """All pools in which jobs ran. Each has at least one job, and no two jobs have the same name.
+    """All pools in which jobs ran. Each pool has at least one job, and no two jobs have the same name.
 
-    ``others``: pools on sale in which no job ran. ``gaps``: what a file has beside these jobs, in sentences.
+    ``others``: pools on sale in which no job ran. ``gaps``: sentences on what a file has in addition to these jobs.
     """
 
     pools: tuple[PastPool, ...]
@@ -245,12 +247,16 @@ def _connected(one: tuple[list[PastPool], list[PoolModel]], other: tuple[list[Pa
 
 
 def placeable_width(gpus: int, gpus_per_node: int) -> int:
-    """The least width that can be placed and is not below ``gpus``: any width below a node, otherwise whole nodes."""
+    """The least width that can be placed and is at least ``gpus``. Below a node any width can be placed, otherwise only
+    whole nodes.
+    """
     return gpus if gpus < gpus_per_node else -(-gpus // gpus_per_node) * gpus_per_node
 
 
 def joined_curves(home: tuple[Phase, ...], others: Iterable[tuple[Phase, ...]]) -> tuple[Phase, ...]:
-    """The phases of ``home`` with the curves of ``others`` added. Each of those has the same phases, or none."""
+    """The phases of ``home`` with the curves of ``others`` added. Each element of ``others`` has the same phases as
+    ``home``, or no phase.
+    """
     known = [phases for phases in others if phases]
     return tuple(
         replace(phase, curves=(*phase.curves, *(curve for phases in known for curve in phases[at].curves)))
@@ -259,7 +265,7 @@ def joined_curves(home: tuple[Phase, ...], others: Iterable[tuple[Phase, ...]]) 
 
 
 def tabulated(phases: Iterable[Phase], gpu_type: str, widths: Iterable[int]) -> tuple[Phase, ...]:
-    """The phases with only their curve for ``gpu_type``, as a table at the ``widths`` that it covers.
+    """The phases with only their curve for ``gpu_type``, as a table of those ``widths`` that the curve covers.
 
     Empty if a phase has no such curve, or if its curve covers none of the widths.
     """

@@ -1,13 +1,15 @@
 """The savings of Charterer on a history: for the same money, in the same mean completion time, and for more money.
 
-Charterer at several exchange rates is a set of points (dollars, mean completion time). Their lower envelope is
-interpolated on logarithmic scales. It is read at the dollars and at the mean time of the history as it was, and at
-multiples of the dollars that are spent today. The intervals come from a circular block bootstrap over the jobs in order
-of submission (Politis and Romano 1992). It takes blocks because jobs that come together share nodes. A block has
-N^(1/3) jobs, the order of length that is best for a variance (Hall, Horowitz and Jing 1995). Each resample takes the
-same jobs under all policies. Percentiles of few blocks are too narrow, so the tails are those of Student's t (expanded
-percentile interval, Hesterberg 2015, What Teachers Should Know About the Bootstrap, §5.2). The intervals cover the
-variation between jobs like these, not errors of the curves.
+Charterer at several exchange rates gives a set of points (dollars, mean completion time). The lower envelope of the
+points is interpolated on logarithmic scales. The envelope is read at the dollars and at the mean time of the history as
+it was, and at multiples of the dollars that are spent today.
+
+The intervals come from a circular block bootstrap over the jobs in order of submission (Politis and Romano 1992).
+Blocks of jobs are drawn instead of single jobs, because jobs that come together share nodes. A block has N^(1/3) jobs,
+the order of length that is best for a variance (Hall, Horowitz and Jing 1995). Each resample takes the same jobs under
+all policies. Percentiles of few blocks are too narrow, so the tails are those of Student's t (expanded percentile
+interval, Hesterberg 2015, What Teachers Should Know About the Bootstrap, §5.2). The intervals cover the variation
+between jobs like these. They do not cover errors of the curves.
 """
 
 from __future__ import annotations
@@ -28,14 +30,14 @@ LEAST_JOBS = 32
 LEVEL = 0.9
 """Probability with which the interval should contain the number."""
 RESAMPLES = 1000
-"""Number of resamples: an interval's end is then about the 30th to 50th value from its side."""
+"""Number of resamples. With this number, an interval's end is about the 30th to 50th value from its side."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavingsReplay:
     """A history under one policy.
 
-    ``rate``: dollars per job-hour saved; None for the policy that Charterer is compared with.
+    ``rate``: dollars per job-hour saved, or None for the policy that Charterer is compared with.
     ``seconds``, ``dollars``: seconds to completion and dollars of each job, in order of submission.
     """
 
@@ -63,7 +65,7 @@ class MoreMoney:
     """What more money would buy. ``now`` and ``then`` are dollars and mean seconds.
 
     ``now``: Charterer at the dollars of today. ``then``: Charterer at ``factor`` times these dollars.
-    ``sooner``: the fraction by which the mean completion time falls; negative if it rises.
+    ``sooner``: the fraction by which the mean completion time falls. It is negative if the time rises.
     """
 
     factor: float
@@ -78,11 +80,11 @@ class Savings:
 
     ``jobs``: number of jobs.
     ``block``: jobs in a block of the bootstrap.
-    ``asked``: dollars and mean seconds of the policy that it is compared with.
-    ``hours``: job-hours saved, of all jobs together, for the same dollars or fewer; None if it cannot spend that
+    ``asked``: dollars and mean seconds of the policy with which Charterer is compared.
+    ``hours``: job-hours saved, of all jobs together, for at most the same dollars. None if Charterer cannot spend that
     little.
-    ``dollars``: dollars saved in the same mean completion time or less; None if it cannot be that fast.
-    ``at_money``, ``at_time``: its dollars and mean seconds in these two cases.
+    ``dollars``: dollars saved with at most the same mean completion time. None if Charterer cannot be that fast.
+    ``at_money``, ``at_time``: Charterer's dollars and mean seconds in these two cases.
     ``more``: what more money would buy, for each factor that can be reached.
     """
 
@@ -98,9 +100,9 @@ class Savings:
 
 @dataclass(frozen=True, slots=True)
 class LowerEnvelope:
-    """The points (dollars, seconds) that no other point beats in both.
+    """The points (dollars, seconds) that no other point beats in both values.
 
-    Dollars rise and seconds fall from one to the next.
+    From one point to the next, dollars rise and seconds fall.
     """
 
     points: tuple[tuple[float, float], ...]
@@ -115,17 +117,19 @@ class LowerEnvelope:
         return cls(tuple(kept))
 
     def at_dollars(self, dollars: float) -> tuple[float, float] | None:
-        """The point that is reached with at most ``dollars``; None if that is less than the cheapest point costs."""
+        """The point that is reached with at most ``dollars``, or None if even the cheapest point costs more."""
         return _reached(self.points, dollars)
 
     def at_seconds(self, seconds: float) -> tuple[float, float] | None:
-        """The cheapest point with at most ``seconds``; None if no point is that fast."""
+        """The cheapest point with at most ``seconds``, or None if no point is that fast."""
         reached = _reached([(time, money) for money, time in reversed(self.points)], seconds)
         return None if reached is None else (reached[1], reached[0])
 
 
 def _reached(points: Sequence[tuple[float, float]], most: float) -> tuple[float, float] | None:
-    """The lowest point of a falling curve up to ``most``, interpolated log-log; None if the curve begins beyond it."""
+    """The lowest point of a falling curve up to ``most``, interpolated log-log, or None if the curve begins beyond
+    it.
+    """
     at = bisect_left(points, most, key=lambda point: point[0])
     if at == len(points):
         return points[-1]
@@ -175,8 +179,8 @@ def next_rates(
 class _Outcome(NamedTuple):
     """Points (dollars, mean seconds) of the history, or of one resample.
 
-    ``asked``: the policy that Charterer is compared with. ``today``: what is paid today. ``envelope``: what Charterer
-    can reach.
+    ``asked``: the policy with which Charterer is compared. ``today``: at the dollars paid today. ``envelope``: the
+    points that Charterer can reach.
     """
 
     asked: tuple[float, float]
@@ -198,11 +202,11 @@ def savings(
     today: SavingsReplay | None = None,
     factors: Sequence[float] = (),
 ) -> Savings | None:
-    """The savings with their intervals; None with fewer than LEAST_JOBS jobs.
+    """The savings with their intervals, or None with fewer than LEAST_JOBS jobs.
 
     ``draw``: draws a number uniformly from [0, 1).
-    ``today``: what is paid today; None if that is ``asked``.
-    ``factors``: multiples of today's dollars for which it is estimated what they would buy.
+    ``today``: the replay at what is paid today, or None if that is ``asked``.
+    ``factors``: multiples of today's dollars. For each, the savings say what these dollars would buy.
     """
     count = len(asked.seconds)
     if count < LEAST_JOBS:
@@ -253,9 +257,9 @@ def _sooner(outcome: _Outcome, factor: float) -> float | None:
 
 
 def _tail(blocks: int) -> float:
-    """The fraction of the resamples beyond each end of the interval. For many blocks it is (1 - LEVEL) / 2.
+    """The fraction of the resamples beyond each end of the interval. For many blocks the fraction is (1 - LEVEL) / 2.
 
-    It uses Student's quantile by its expansion in 1 / degrees of freedom (Abramowitz and Stegun, 26.7.5).
+    The function uses Student's quantile by its expansion in 1 / degrees of freedom (Abramowitz and Stegun, 26.7.5).
     """
     normal, free = NormalDist(), blocks - 1
     z = normal.inv_cdf((1.0 + LEVEL) / 2.0)
@@ -264,7 +268,9 @@ def _tail(blocks: int) -> float:
 
 
 def _estimate(value: float, resampled: Sequence[float | None], tail: float) -> IntervalEstimate:
-    """The interval with the fraction ``tail`` of the resamples beyond each end; None counts as the least value."""
+    """The interval that leaves the fraction ``tail`` of the resamples beyond each end. A resample that is None counts
+    as the least value.
+    """
     ascending = sorted(resampled, key=lambda saved: (saved is not None, saved or 0.0))
     beyond = round(tail * len(ascending))
     return IntervalEstimate(value, ascending[beyond], ascending[-1 - beyond])
@@ -287,7 +293,7 @@ def _resampled(
 
 
 def _block_sums(values: Sequence[float], block: int) -> list[float]:
-    """The sum over each block, by the block's first job. Blocks wrap around at the end."""
+    """The sum over each block of jobs, by the block's first job. A block at the end wraps around to the beginning."""
     sums = [0.0, *accumulate((*values, *values[:block]))]
     return [sums[at + block] - sums[at] for at in range(len(values))]
 

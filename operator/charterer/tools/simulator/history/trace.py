@@ -1,7 +1,7 @@
 """Histories as CSV files: those of ``charterer simulate --save``, and published traces, known by their column names.
 
-Each row needs the time of submission (seconds, or a timestamp), the GPUs, and the seconds of training on them. All
-other columns have defaults: see ``COLUMNS`` and docs/simulator.md.
+Each row needs the time of submission (seconds, or a timestamp), the GPUs, and the seconds of training on these GPUs.
+All other columns have defaults: see ``COLUMNS`` and docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ from charterer.tools.simulator.model.workload import BadRow, check_unique, check
 
 
 def curve_text(phases: Sequence[Phase]) -> str:
-    """The curves as text: the first type without its name, then each other type that has a table in all phases."""
+    """The curves as text. The first GPU type has no name in the text. Each other type that has a table in all phases
+    follows with its name.
+    """
     tables: dict[str, list[str]] = {}
     for phase in phases:
         for curve in phase.curves:
@@ -76,7 +78,7 @@ def with_type_first(phases: Iterable[Phase], gpu_type: str) -> tuple[Phase, ...]
 
 
 def typed_phases(text: str, gpu_type: str) -> tuple[Phase, ...]:
-    """Parse curves of several types, like ``1:10 2:19|A100@1:30 2:55``; the first is of ``gpu_type``."""
+    """Parse curves of several types, like ``1:10 2:19|A100@1:30 2:55``. The first curve is of ``gpu_type``."""
     first, *rest = text.split("|")
     home, others = _phases(first, gpu_type), []
     for other in rest:
@@ -119,14 +121,15 @@ def _phases(text: str, gpu_type: str) -> tuple[Phase, ...]:
 
 # Columns of published traces, and of Slurm's ``sacct -P``, that change what a row means.
 #
-# Known by name are the columns of Philly (Microsoft), Helios and Acme (SenseTime, Shanghai AI Lab), PAI, openb and
-# the spot trace of 2026 (Alibaba), Sia and Pollux, and sacct:
+# The columns of these traces are known by name: Philly (Microsoft), Helios and Acme (SenseTime, Shanghai AI Lab), PAI,
+# openb and the spot trace of 2026 (Alibaba), Sia and Pollux, and sacct. The rules are:
 #
-# - GPUs of each of several instances are multiplied (num_inst, inst_num, worker_num). plan_gpu counts hundredths of a
-#   GPU, gpu_milli thousandths. AllocTRES and ReqTRES are like ``billing=64,gres/gpu=8``. A part of a GPU counts as a
-#   whole one.
+# - If a job has several instances, the GPUs of one instance are multiplied by their number (num_inst, inst_num,
+#   worker_num). plan_gpu counts hundredths of a GPU, gpu_milli thousandths. AllocTRES and ReqTRES are like
+#   ``billing=64,gres/gpu=8``. A part of a GPU counts as a whole one.
 # - Only a job that completed (state, status, pod_phase) has the same size under another policy.
-# - A time is seconds, or like 06:00:00, 1-02:03:04 and 1 day, 2:03:04. Without one, it is the time from start to end.
+# - A duration is seconds, or like 06:00:00, 1-02:03:04 and 1 day, 2:03:04. Without a duration, the time from start to
+#   end is used.
 # - A row of sacct whose JobID has a point is a step of the job before it. A requeued row is another try.
 
 
@@ -156,17 +159,19 @@ _ELAPSED: Final = re.compile(r"(?:(\d+)(?:-| days?,? ))?(\d+):(\d{2})(?::(\d{2}(
 
 
 def delimiter_of(header: str) -> str:
-    """The character that separates the names of a header: a comma, or another one if there is no comma."""
+    """The character that separates the names of a header. It is a comma, or another character if the header has no
+    comma.
+    """
     return "," if "," in header else next((each for each in DELIMITERS if each in header), ",")
 
 
 def seconds(text: str) -> float:
-    """Seconds of a number, or of a time as Slurm and pandas write it. ValueError for other text."""
+    """Seconds of a number, or of a time as Slurm and pandas write it. Raises ValueError for other text."""
     found = _ELAPSED.fullmatch(text)
     if found is None:
         return finite(text)
     days, first, second, third = found.groups()
-    if third is None:  # minutes and seconds, or with days hours and minutes
+    if third is None:  # minutes and seconds, or if there are days, hours and minutes
         first, second, third = (first, second, "0") if days else ("0", first, second)
     return ((int(days or 0) * 24 + int(first)) * 60 + int(second)) * 60 + float(third)
 
@@ -190,7 +195,7 @@ class Rows:
         self._unknown = [name for name in header if name not in known and _TELLING.search(name)]
 
     def usable(self, cells: Sequence[str]) -> dict[str, str] | None:
-        """The text of each field; None if the row is no job to simulate."""
+        """The text of each field, or None if the row is no job to simulate."""
         found = {field: cells[at].strip() for field, at in self._fields.items() if at < len(cells)}
         if self._of_slurm and "." in found.get("name", ""):
             self._left_out["step of a job, which is a part of it"] += 1
@@ -208,7 +213,7 @@ class Rows:
         return {**found, "gpus": gpus}
 
     def gaps(self) -> Iterable[str]:
-        """What was left out of the file, and what is not known of it, in sentences."""
+        """Sentences on what was left out of the file, and on what the file does not say."""
         for what, rows in sorted(self._left_out.items()):
             yield f"Left out: {rows} x {what}."
         if self._parts:
@@ -226,7 +231,7 @@ class Rows:
         return "" if at is None or at >= len(cells) else cells[at].strip()
 
     def _gpus(self, text: str, cells: Sequence[str]) -> str:
-        """The number of whole GPUs of the job; the text itself if it is no number."""
+        """The number of whole GPUs of the job, or the text itself if it is no number."""
         try:
             each = _tres(text) if self._gpu_column in _TRES else finite(text)
             instances = finite(self._first(cells, _INSTANCES) or "1")
@@ -351,9 +356,10 @@ def read_history(
     *,
     on_sale: bool = False,
 ) -> History:
-    """The history in a file. BadRow for the first row that cannot be used.
+    """The history in a file. Raises BadRow for the first row that cannot be used.
 
-    ``pools``: a row that names one of them has its values by default, any other row those of the first.
+    ``pools``: their values are defaults. A row that names a pool gets the values of that pool, and any other row gets
+    those of the first pool.
     ``restart_seconds``: used if neither row nor pool says.
     ``curves``: by class, for rows without a curve. A curve without a GPU type is of the type of the job's pool.
     ``on_sale``: whether pools in which no job ran are on sale too.
@@ -390,17 +396,17 @@ def read_history(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row. ``where``: its file and line. ``cells``: the text of each field; empty if the row has none."""
+    """One row. ``where``: its file and line. ``cells``: the text of each field, or empty if the row has none."""
 
     where: str
     cells: Mapping[str, str]
 
     def get(self, field: str, parse: Callable[[str], V], what: str, default: V) -> V:
-        """The field's value; ``default`` for an empty cell. BadRow if the text is no ``what``."""
+        """The field's value, or ``default`` if the cell is empty. Raises BadRow if the text is no ``what``."""
         return self.needed(field, parse, what) if self.cells.get(field) else default
 
     def needed(self, field: str, parse: Callable[[str], V], what: str) -> V:
-        """The value of a field without a default. BadRow if the text is no ``what``."""
+        """The value of a field without a default. Raises BadRow if the text is no ``what``."""
         try:
             return parse(self.cells.get(field, ""))
         except BadRow as fault:
@@ -414,7 +420,9 @@ class _Row:
 
 
 class _HistoryReader:
-    """The pools and curves of the rows read so far; rows must agree about a pool, and about a class's curve on it."""
+    """The pools and curves of the rows read so far. All rows must agree about a pool, and about a class's curve on a
+    pool.
+    """
 
     def __init__(self, pools: Sequence[PoolModel], restart_seconds: float, curves: Curves) -> None:
         self._default, self._restart_seconds, self._curves = pools[0], restart_seconds, curves
@@ -538,7 +546,7 @@ def _mapping(names: Sequence[str]) -> dict[str, int]:
 
 
 def _from_start_to_end(names: Sequence[str]) -> tuple[int, int] | None:
-    """The columns with the start and the end of jobs; None if one of them is missing."""
+    """The columns with the start and the end of jobs, or None if one of them is missing."""
     found = [next((names.index(each) for each in known if each in names), None) for known in (STARTED, ENDED)]
     start, end = found
     return None if start is None or end is None else (start, end)
@@ -549,7 +557,7 @@ def _duration(text: str) -> float:
 
 
 def _moment(text: str) -> float:
-    """Seconds since any epoch; a timestamp without a zone is UTC."""
+    """Seconds since any epoch. A timestamp without a time zone is taken as UTC."""
     try:
         return finite(text)
     except ValueError:

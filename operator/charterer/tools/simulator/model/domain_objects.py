@@ -77,13 +77,13 @@ def lasting_fields(
 
 
 def _variant(job: SimJob, name: str) -> Variant:
-    """A variant of the job, on every width on which it can run. It prefers the narrowest."""
+    """A variant of the job, at every width at which it can run. It prefers the narrowest width."""
     widths = job.application.variants[name].widths
     return Variant(name, variant_class(job.class_id, name), widths[0], widths[0], widths[-1])
 
 
 def _group(allocation: Allocation) -> TrainingGroup:
-    """The group of a trainer that forms its groups itself. Only jobs that are resized in place have one."""
+    """The training group, if the trainer forms its groups itself. Only a job that is resized in place has one."""
     indexes = tuple(range(len(allocation.placements)))
     return TrainingGroup(allocation.run, 1, indexes, allocation.since, allocation.since, formed=1, reports=True)
 
@@ -94,7 +94,7 @@ def training_job(
     """The TrainingJob of a job that reported at ``at``.
 
     ``done``: the fraction of its work that is done.
-    ``total``: its whole work in seconds of the reference option; None if it is not known.
+    ``total``: its whole work in seconds of the reference option, or None if it is not known.
     ``usage``: what the worker of an interactive job has reported.
     """
     allocation: Allocation | None = lasting["allocation"]
@@ -151,9 +151,10 @@ def kubernetes_node(machine: SimMachine, name: NodeName) -> Node:
 
 
 def _left(total: float, done: float) -> float:
-    """The work left of ``total``, rounded so that dividing it by ``1 - done`` gives ``total`` again if possible.
+    """The work left of ``total``. It is rounded so that dividing it by ``1 - done`` gives ``total`` again if possible.
 
-    Planners group jobs of equal size by that quotient. An error in its last digit would make a group of each job.
+    Planners group jobs of equal size by that quotient. An error in its last digit would make each job a group of its
+    own.
     """
     left = total * (1.0 - done)
     again = left / (1.0 - done) if done < 1.0 else total
@@ -241,7 +242,7 @@ class SimLedger:
         self._budget = replace(budget, balance=balance)
 
     def _balance(self, now: Instant) -> Balance:
-        """The balance of the period that contains ``now``; periods that ended since are closed, one by one."""
+        """The balance of the period that contains ``now``. Periods that have ended before are closed one by one."""
         if now >= self._period_end:
             start, self._period_end = self._budget.calendar.bounds(now)
             budget = self._flush()

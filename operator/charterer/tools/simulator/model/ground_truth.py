@@ -1,4 +1,4 @@
-"""The true behaviour of training, which a planner only sees through reports.
+"""The true behaviour of training. A planner sees it only through reports.
 
 An application goes through epochs. On k GPUs of a type with a total batch size B it makes statistical progress at
 
@@ -46,7 +46,7 @@ class BatchMeasurements(Protocol):
 
     @property
     def largest_local(self) -> int:
-        """The largest batch that fits a GPU; larger ones are accumulated over several passes."""
+        """The largest batch that fits a GPU. A larger batch is accumulated over several passes."""
 
     @property
     def smallest_local(self) -> int:
@@ -57,10 +57,10 @@ class BatchMeasurements(Protocol):
         """Statistical progress of the whole job, in steps at the own batch size."""
 
     def measurement(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
-        """The measurement with that batch size, rounded to a feasible one; None if there is none."""
+        """The measurement with that batch size, rounded to a feasible size. None if there is no such measurement."""
 
     def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
-        """Fraction of the whole job done in a second with that batch size; None if it cannot run so."""
+        """Fraction of the whole job that is done in a second with that batch size, or None if the job cannot run so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class WidthRates:
         return (self._ends[epoch] - done) / self._rates[epoch] + self._until_end[epoch + 1]
 
     def after(self, done: float, seconds: float) -> float:
-        """The fraction done ``seconds`` after ``done``; at most 1."""
+        """The fraction that is done ``seconds`` after the fraction ``done``. It is at most 1."""
         epoch = bisect_right(self._ends, done, 0, self._last)
         left = (self._ends[epoch] - done) / self._rates[epoch] + self._until_end[epoch + 1] - seconds
         if left <= 0.0:
@@ -122,7 +122,7 @@ class WidthRates:
         return self._ends[epoch] - (left - self._until_end[epoch + 1]) * self._rates[epoch]
 
     def before(self, done: float, seconds: float) -> float:
-        """The fraction done ``seconds`` before ``done``; at least 0."""
+        """The fraction that was done ``seconds`` before the fraction ``done``. It is at least 0."""
         left, whole = self.seconds_left(done) + seconds, self._until_end[0]
         return 0.0 if left >= whole else self.after(0.0, whole - left)
 
@@ -131,10 +131,11 @@ class WidthRates:
 class Application:
     """A training application.
 
-    ``ends[e]``: the fraction of the job that is done at the end of epoch e; 1 for the last one.
+    ``ends[e]``: the fraction of the job that is done at the end of epoch e. It is 1 for the last epoch.
     ``rates[t][e][k]``: the fraction of the job done in a second of epoch e on k GPUs of type t, at the best batch size.
-    It cannot run on types and widths without a rate.
-    ``measurements``: for each GPU type, other batch sizes than the best one; empty if these do not matter.
+    The application cannot run on types and widths without a rate.
+    ``measurements``: for each GPU type, measurements at other batch sizes than the best one. Empty if other batch sizes
+    do not matter.
     ``variants``: other ways to do the same job, by name.
     """
 
@@ -146,7 +147,7 @@ class Application:
     _width_rates: dict[tuple[str, int, int], WidthRates] = field(default_factory=dict, repr=False, compare=False)
 
     def variant(self, name: str) -> Application:
-        """The variant of that name; the application itself for the empty name."""
+        """The variant of that name, or the application itself for the empty name."""
         return self.variants[name] if name else self
 
     @cached_property
@@ -161,7 +162,9 @@ class Application:
 
     @property
     def reference_seconds(self) -> float:
-        """Seconds that the job would take at the speed of its first epoch on the fewest GPUs of its first type."""
+        """Seconds that the whole job would take at the speed of its first epoch, on the fewest GPUs of its first GPU
+        type.
+        """
         rates = next(iter(self.rates.values()))[0]
         return 1.0 / rates[min(rates)]
 
@@ -175,9 +178,9 @@ class Application:
         return gpu_type in self.rates and gpus in self.rates[gpu_type][0]
 
     def width_rates(self, gpu_type: str, gpus: int, batch: int = 0) -> WidthRates:
-        """Training on ``gpus`` GPUs of a type with that total batch size; 0 for the best one of each epoch.
+        """Training on ``gpus`` GPUs of a type with that total batch size. 0 means the best batch size of each epoch.
 
-        ValueError if it cannot run so.
+        Raises ValueError if the application cannot run so.
         """
         width_rates = self._width_rates.get((gpu_type, gpus, batch))
         if width_rates is None:
@@ -196,11 +199,13 @@ class Application:
         return bisect_right(self.ends, done, 0, len(self.ends) - 1)
 
     def seconds_left(self, done: float, gpu_type: str, gpus: int) -> float:
-        """Seconds to the end on ``gpus`` GPUs of a type at the best batch sizes. ValueError if it cannot run so."""
+        """Seconds to the end on ``gpus`` GPUs of a type at the best batch sizes. Raises ValueError if it cannot run
+        so.
+        """
         return self.width_rates(gpu_type, gpus).seconds_left(done)
 
     def _rates_at(self, gpu_type: str, gpus: int, batch: int) -> list[float]:
-        """The rate of each epoch. There are fewer rates than epochs if it cannot run so."""
+        """The rate of each epoch. If the application cannot run so, there are fewer rates than epochs."""
         measurements = self.measurements.get(gpu_type)
         epochs = (
             () if measurements is None else (measurements.rate(epoch, gpus, batch) for epoch in range(len(self.ends)))
@@ -209,7 +214,7 @@ class Application:
 
 
 def variant_class(class_id: ClassId, variant: str) -> ClassId:
-    """The class of a variant of a class's jobs; the class itself for the empty name."""
+    """The class of a variant of a class's jobs, or the class itself for the empty name."""
     return ClassId(class_id.namespace, f"{class_id.name}.{variant}") if variant else class_id
 
 
@@ -223,7 +228,7 @@ def with_variants(applications: Mapping[ClassId, Application]) -> Mapping[ClassI
 
 
 def with_step_times(application: Application, work: float) -> Application:
-    """The application with one batch size and ``work`` steps, so that it can report seconds a step."""
+    """The application with one batch size and ``work`` steps, so that a trainer can report its seconds per step."""
     measurements = {gpu_type: SingleBatch(rates, work) for gpu_type, rates in application.rates.items()}
     variants = {name: with_step_times(variant, work) for name, variant in application.variants.items()}
     return Application(application.name, application.ends, application.rates, measurements, variants)
@@ -241,8 +246,8 @@ def application_from_speeds(
 ) -> Application:
     """An application of a single epoch that takes ``seconds[k]`` on k GPUs of a type.
 
-    ``widths``: the widths on which it can run; None for the given ones. Speed is linear between given widths. Beyond
-    them it cannot run.
+    ``widths``: the widths on which the application can run. None means the widths in ``seconds``. Between two widths in
+    ``seconds`` the speed is linear. Beyond them the application cannot run.
     """
     given = sorted(seconds)
     rates: dict[int, float] = {}

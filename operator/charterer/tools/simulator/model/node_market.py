@@ -1,4 +1,6 @@
-"""The nodes that a cloud sells: they start up, are billed by the second, are sold out at times, and are taken back."""
+"""The nodes that a cloud sells. Nodes need time to start, are billed by the second, are sold out at times, and are
+taken back.
+"""
 
 from __future__ import annotations
 
@@ -34,22 +36,26 @@ from charterer.tools.simulator.model.sim_job import SimJob
 MOST_NODES = 100_000
 """The most nodes of a pool in a simulation from files."""
 DEAREST = Price.parse("1000000")
-"""The highest price of a node in a simulation. A higher one is a mistake."""
+"""The highest price of a node in a simulation. A higher price is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolModel:
     """A pool as the simulated cloud offers it.
 
-    ``draw_start_seconds`` draws the seconds from asking for a node to its readiness (absent: always ``start_seconds``,
-    the declared value). ``draw_lifetime(n)``: the seconds of readiness after which the n-th node rented in the pool,
-    counted from 1, is taken back (absent: never). ``restart_seconds``: from a run's begin to its first step; None: as
-    the scenario says. ``stock``: the most nodes that the cloud has; ``quota``: that it lets the account have; asking
-    for more gives nothing, and the pool cools down. ``later_stock`` and ``later_quota``: (second, nodes from then on).
-    Where the stock of a spot pool falls below what is rented, the cloud takes back the nodes rented last.
-    ``learns_waits``: the GPUPool's ``learnWaits``. ``sharing``: how two jobs may use one of its GPUs; None: they may
-    not. ``committed``: who pays ``hourly`` for all of its nodes, used or not, for longer than the simulation; without
-    an end they are there anyway.
+    ``draw_start_seconds`` draws the seconds from the request for a node until the node is ready. If it is absent, the
+    seconds are always ``start_seconds``, the declared value. ``draw_lifetime(n)``: the seconds for which the n-th node
+    rented in the pool, counted from 1, is ready before it is taken back. If it is absent, nodes are never taken back.
+    ``restart_seconds``: from a run's start to its first step. None means the scenario's value.
+
+    ``stock``: the most nodes that the cloud has. ``quota``: the most nodes that the cloud lets the account have. A
+    request for more nodes gives nothing, and the pool cools down. ``later_stock`` and ``later_quota``: (second, nodes
+    from then on). If the stock of a spot pool falls below the number of rented nodes, the cloud takes back the nodes
+    rented last.
+
+    ``learns_waits``: the GPUPool's ``learnWaits``. ``sharing``: how two jobs may use one of the pool's GPUs, or None if
+    they may not. ``committed``: who pays ``hourly`` for all nodes of the pool, used or not, for longer than the
+    simulation. If the commitment has no end, the nodes are in the cluster anyway.
     """
 
     name: str
@@ -75,7 +81,7 @@ class PoolModel:
 
     @property
     def may_be_late(self) -> bool:
-        """Whether a node may come later than ``start_seconds`` after it was asked for, or not at all."""
+        """Whether a node may come later than ``start_seconds`` after the request, or not at all."""
         limited = self.stock is not None or self.quota is not None or self.later_stock or self.later_quota
         return bool(limited) or self.draw_start_seconds is not None
 
@@ -119,7 +125,7 @@ class PoolModel:
 
 
 def _most(first: int | None, later: Sequence[tuple[float, int | None]]) -> int:
-    """The highest of the limits that hold one after the other."""
+    """The highest of the limits, which are valid one after the other."""
     return max(MOST_NODES * 1000 if limit is None else limit for limit in (first, *(limit for _, limit in later)))
 
 
@@ -127,11 +133,11 @@ def _most(first: int | None, later: Sequence[tuple[float, int | None]]) -> int:
 class SimMachine:
     """A rented node.
 
-    ``number``: counts rented nodes from 1. ``in_pool``: counts those of its pool.
-    ``ready``: since when it takes pods; None before.
-    ``draining``: whether it is ended when its last job leaves.
-    ``ended``: whether it is gone.
-    ``users``: the jobs that hold GPUs of it.
+    ``number``: the node's number among all rented nodes, from 1. ``in_pool``: its number among the nodes of its pool.
+    ``ready``: since when the node accepts pods, or None before.
+    ``draining``: whether the node is ended when its last job leaves.
+    ``ended``: whether the node is gone.
+    ``users``: the jobs that hold GPUs of the node.
     """
 
     order: Rent
@@ -161,7 +167,7 @@ class SimMachine:
         return None if self.ready is None else NodeName(self.uid)
 
     def bill(self, now: Instant) -> Money:
-        """What the node costs in all if it ends now."""
+        """The total cost of the node if it ends now."""
         return cost(self.segments, self.model.billing_minimum_seconds, self.created, now)
 
 
@@ -203,12 +209,13 @@ class NodeMarket:
         self.version += 1
 
     def rent(self, order: Rent, now: Instant) -> SimMachine | None:
-        """A new machine, which is not ready yet; None if the cloud has none, so that the pool cools down."""
+        """A new machine, which is not ready yet, or None if the cloud has none, so that the pool cools down."""
         model = self.models[order.pool]
         refusal = self._refusal(order.pool, now)
         if refusal is not None:
             pool = self.pools[order.pool]
-            if pool.cooling(now) is not None:  # orders of one moment are refused together, as the operator counts them
+            # requests of one moment are refused together, as the operator counts them
+            if pool.cooling(now) is not None:
                 return None
             cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, None)
             launches, rows = with_refusal(pool.launches, now), with_cool_down(pool.cooled, cooled)
@@ -236,7 +243,7 @@ class NodeMarket:
         return min(limit for limit in limits if limit is not None)
 
     def _refusal(self, pool: PoolId, now: Instant) -> Refusal | None:
-        """Why the cloud refuses one more node; None if it has one."""
+        """Why the cloud refuses one more node, or None if it has one."""
         name, live, stock, quota = self.models[pool].name, self.live[pool], self.stock[pool], self.quota[pool]
         if stock is not None and live >= stock:
             return Refusal(RefusalKind.STOCK_OUT, Scope.POOL, name, "StockOut", "none left", now)
@@ -286,7 +293,9 @@ class NodeMarket:
         return checkpoint_interval(write_seconds, 0.0 if known is None else events_at_ages(known, ages))
 
     def _learn(self, name: PoolId, now: Instant) -> None:
-        """Estimate anew how often nodes of the pool are taken back, if they are spot nodes or some were taken back."""
+        """Estimate anew how often nodes of the pool are taken back. This is done for spot nodes, and for pools that
+        have lost nodes.
+        """
         pool = self.pools[name]
         if pool.capacity_type is CapacityType.SPOT or any(pool.lifetimes.deaths):
             ages = [

@@ -1,4 +1,4 @@
-"""What jobs keep of their speeds if two share a GPU, as a table that is read from a CSV file."""
+"""The fractions of their speeds that two jobs keep if they share a GPU, as a table that is read from a CSV file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import NamedTuple
 from charterer.domain.pool import SharingMechanism
 from charterer.tools.simulator.model.workload import BadRow, check_unique
 
-# What jobs keep of the speeds that they have alone if two share a GPU.
+# The fraction of its speed alone that a job keeps if it shares a GPU with another job.
 
 
 class PairMember(NamedTuple):
-    """A job that shares a GPU, by the name of its class. ``passes``: passes in which it does a step.
+    """A job that shares a GPU, by the name of its class. ``passes``: number of passes in which the job does a step.
 
-    A job that accumulates the gradients of several sub-batches, one in each pass, takes less memory and is slower.
+    A job with several passes accumulates the gradients of several sub-batches, one in each pass. It needs less memory
+    and is slower.
     """
 
     class_name: str
@@ -35,12 +36,13 @@ def _not_run(_: PairKey) -> float:
 class PairTable:
     """The fraction of its speed alone, in one pass, that a job keeps beside another job on each of its GPUs.
 
-    ``pairs``: that fraction, by the key of the job that keeps it, so a pair of jobs has two entries. It is 0 if the two
-    do not fit on a GPU.
-    ``absent``: computes it for pairs that are not in ``pairs``. By default they do not run together.
-    ``alone``: what a job in several passes keeps alone, by GPU type and job.
-    ``memory``: the most GiB that a job takes on each of its GPUs.
-    ``gpu_memory``: GiB of a GPU, by its type. Two jobs that are known to take more do not fit, whatever ``pairs`` says.
+    ``pairs``: that fraction, by the key of the job that keeps it. So a pair of jobs has two entries. The fraction is 0
+    if the two jobs do not fit on a GPU.
+    ``absent``: computes the fraction for pairs that are not in ``pairs``. By default such jobs do not run together.
+    ``alone``: the fraction that a job in several passes keeps alone, by GPU type and job.
+    ``memory``: the most GiB that a job needs on each of its GPUs.
+    ``gpu_memory``: GiB of a GPU, by its type. If two jobs are known to need more, they do not fit, whatever ``pairs``
+    says.
     """
 
     pairs: Mapping[PairKey, float]
@@ -50,11 +52,13 @@ class PairTable:
     gpu_memory: Mapping[str, float] = field(default_factory=dict)
 
     def kept_alone(self, gpu_type: str, own: PairMember) -> float:
-        """What a job keeps on GPUs of its own. KeyError for passes that the table does not know."""
+        """The fraction that a job keeps on GPUs of its own. Raises KeyError for a number of passes that the table does
+        not have.
+        """
         return 1.0 if own.passes == 1 else self.alone[gpu_type, own]
 
     def kept(self, gpu_type: str, mechanism: SharingMechanism, own: PairMember, other: PairMember) -> float:
-        """What ``own`` keeps beside ``other``; 0 if they do not fit."""
+        """The fraction that ``own`` keeps beside ``other``, or 0 if the two do not fit."""
         if not self._fits(gpu_type, own, other):
             return 0.0
         key = gpu_type, mechanism, own, other
@@ -64,7 +68,7 @@ class PairTable:
     def both_kept(
         self, gpu_type: str, mechanism: SharingMechanism, own: PairMember, other: PairMember
     ) -> tuple[float, float] | None:
-        """What ``own`` and ``other`` keep beside each other; None if they do not fit."""
+        """The fractions that ``own`` and ``other`` keep beside each other, or None if the two do not fit."""
         kept = self.kept(gpu_type, mechanism, own, other), self.kept(gpu_type, mechanism, other, own)
         return kept if min(kept) > 0.0 else None
 
@@ -78,19 +82,22 @@ class PairTable:
         return there is None or taken[0] is None or taken[1] is None or taken[0] + taken[1] <= there
 
 
-# What jobs keep of their speeds beside each other, read from a CSV file with a header.
+# Reading the fractions that jobs keep beside each other from a CSV file with a header.
 
 
 _NEEDED = ("application", "beside", "kept")
 FILE_MECHANISM = SharingMechanism.TIME_SLICING
-"""The mechanism that all nodes have in a simulation from files: the rows are taken to be measured with it."""
+"""The mechanism that all nodes have in a simulation from files. The rows are taken to be measured with this
+mechanism.
+"""
 
 
 def read_pairs(lines: Iterable[str], file: str, gpu_types: Iterable[str]) -> PairTable:
-    """Read columns application, beside and kept, and gpu_type if pools have several. BadRow for the first bad row.
+    """Read the columns application, beside and kept. If pools have several GPU types, the column gpu_type too. Raises
+    BadRow for the first bad row.
 
-    A row says what fraction of its speed alone a job of the application keeps beside one of the other application.
-    ``gpu_types``: GPU types of the pools. Rows of other types are read and left out.
+    A row says what fraction of its speed alone a job of ``application`` keeps beside a job of the application
+    ``beside``. ``gpu_types``: GPU types of the pools. Rows of other types are checked and left out.
     """
     reader = csv.DictReader(lines)
     names, types = reader.fieldnames or (), sorted(set(gpu_types))

@@ -16,11 +16,11 @@ from charterer.domain.pool import CapacityType
 from charterer.tools.simulator.model.node_market import DEAREST, MOST_NODES, PoolModel
 from charterer.tools.simulator.model.workload import BadRow, check_unique
 
-# Numbers in cells of files. ValueError for a number out of range, because it is a mistake.
+# Numbers in cells of files. A number out of range is a mistake, for which ValueError is raised.
 
 
 HIGHEST: Final = 1e9
-"""The highest number in a file, and, in seconds (32 years), the longest history. A higher one is a mistake."""
+"""The highest number in a file. It is also the longest history in seconds (32 years). A higher number is a mistake."""
 MOST_PER_NODE: Final = 1000
 
 
@@ -73,9 +73,10 @@ def price(text: str) -> Price:
     return price
 
 
-# How long nodes live before the cloud takes them back: drawn from measured lifetimes, or exponentially distributed.
+# How long nodes live before the cloud takes them back. Lifetimes are drawn from measured lifetimes, or exponentially
+# distributed.
 #
-# The draw of a pool's n-th node depends on the seed and on n only: every policy meets the same nodes.
+# The lifetime of a pool's n-th node depends only on the seed and on n, so every policy meets the same nodes.
 
 
 _BITS = (1 << 64) - 1
@@ -83,11 +84,11 @@ _BITS = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """A distribution of lifetimes, in seconds of readiness. Called with a node's number, it draws that node's lifetime.
+    """A distribution of lifetimes, in seconds of readiness. A call with a node's number draws that node's lifetime.
 
     ``ages``, ``dead``: ages of measured deaths, ascending, and the fraction of nodes that are dead by each age.
-    ``measured_until``, ``hazard``: from that age on, nodes that outlived all measured deaths die at ``hazard`` a
-    second.
+    ``measured_until``, ``hazard``: nodes that live longer than ``measured_until`` die at ``hazard`` a second from then
+    on.
     ``most``: the longest lifetime.
     """
 
@@ -99,7 +100,7 @@ class Lifetimes:
     most: float = inf
 
     def __call__(self, number: int) -> float:
-        """Seconds that the node of that number lives; infinite if it is never taken back."""
+        """Seconds that the node of that number lives. Infinite if the node is never taken back."""
         drawn = uniform(self.seed, number)
         at = bisect_left(self.dead, drawn)
         if at < len(self.dead):
@@ -116,9 +117,10 @@ def exponential(mean_seconds: float, seed: int, most: float = inf) -> Lifetimes:
 
 
 def measured(lifetimes: Iterable[tuple[float, bool]], seed: int, most: float = inf) -> Lifetimes:
-    """The product-limit estimate (Kaplan and Meier 1958) from pairs: seconds, and whether the node still lived then.
+    """The product-limit estimate (Kaplan and Meier 1958) from pairs (seconds, whether the node still lived then).
 
-    At least one pair is needed. After the longest time, nodes die at the mean rate of all: deaths per second lived.
+    At least one pair is needed. After the longest time, nodes die at the mean rate of all nodes: deaths per second
+    lived.
     """
     rows = sorted(lifetimes, key=lambda row: (row[0], row[1]))
     alive, survival = len(rows), 1.0
@@ -179,7 +181,7 @@ class _NamedCells:
     cells: Mapping[str, str]
 
     def get(self, field: str, parse: Callable[[str], V], what: str, default: V) -> V:
-        """The field's value; ``default`` for an empty cell. BadRow if the text is no ``what``."""
+        """The field's value, or ``default`` if the cell is empty. Raises BadRow if the text is no ``what``."""
         text = self.cells.get(field, "")
         if not text:
             return default
@@ -192,11 +194,11 @@ class _NamedCells:
 def read_pools(
     lines: Iterable[str], file: str, default: PoolModel, seed: int, lines_of: Callable[[str], Iterable[str]]
 ) -> tuple[PoolModel, ...]:
-    """The pools in the order of the file. BadRow for the first row that cannot be used.
+    """The pools in the order of the file. Raises BadRow for the first row that cannot be used.
 
     ``default``: values for empty cells.
     ``seed``: seed of the drawn lifetimes, which differ from pool to pool.
-    ``lines_of``: reads a file of measured lifetimes by its name; BadRow if there is no such file.
+    ``lines_of``: reads a file of measured lifetimes by its name. Raises BadRow if there is no such file.
     """
     reader = csv.DictReader(lines)
     names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
@@ -223,10 +225,10 @@ def read_pools(
 
 
 def read_lifetimes(lines: Iterable[str], file: str) -> tuple[tuple[float, bool], ...]:
-    """Pairs (seconds, whether the node still lived then), from columns lifetime_seconds and censored. BadRow for a bad
-    row.
+    """Pairs (seconds, whether the node still lived then), from the columns lifetime_seconds and censored. Raises BadRow
+    for a bad row.
 
-    ``censored`` is 1 if the node still lived. Without the column all nodes died.
+    ``censored`` is 1 if the node still lived. If the column is absent, all nodes died.
     """
     reader = csv.DictReader(lines)
     header = [(name or "").strip().lower() for name in reader.fieldnames or ()]
@@ -303,7 +305,9 @@ def _pool(row: _NamedCells, default: PoolModel, seed: int, lines_of: Callable[[s
 
 
 def _lifetimes(row: _NamedCells, seed: int, lines_of: Callable[[str], Iterable[str]]) -> Lifetimes | None:
-    """Measured lifetimes if the cell names a file, else exponential ones with its mean; None if it is empty."""
+    """Measured lifetimes if the cell names a file. Exponential lifetimes if the cell has a mean. None if the cell is
+    empty.
+    """
     most = row.get("most_lifetime_seconds", positive, _LIFETIME, float("inf"))
     text = row.cells.get("lifetimes", "")
     if text.lower().endswith(".csv"):
@@ -329,7 +333,7 @@ def _flag(text: str) -> bool:
 def _series(
     row: _NamedCells, field: str, parse: Callable[[str], V], what: str, like: str, default: V
 ) -> tuple[V, tuple[tuple[float, V], ...]]:
-    """Parse ``0:4 3600:0``: the first amount, and later amounts with the second from which they hold."""
+    """Parse ``0:4 3600:0``: the first amount, and later amounts, each with the second from which on it is valid."""
 
     def steps(text: str) -> Sequence[tuple[float, V]]:
         pairs = [(span(at), parse(amount)) for at, _, amount in (step.partition(":") for step in text.split())]

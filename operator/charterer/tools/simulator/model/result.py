@@ -14,13 +14,13 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """The result of one job. Times are seconds of the virtual clock; None if something did not happen.
+    """The result of one job. Times are seconds of the virtual clock, or None if something did not happen.
 
-    ``restarts``: number of starts of a run after the first.
-    ``pool_gpu_seconds``: for each pool, the GPU time that it held.
-    ``widths``: (second, GPUs held from then on) at each change. The time from a start to the first step counts too.
-    ``gpu_types``: (second, type of its GPUs from then on) at each run's start.
-    ``cell_waits``: for each cell of an interactive job, the seconds that it waited for a GPU.
+    ``restarts``: number of starts of a run after the first one.
+    ``pool_gpu_seconds``: for each pool, the GPU time that the job held.
+    ``widths``: (second, GPUs held from then on) at each change. The time from a start to the first step is included.
+    ``gpu_types``: (second, type of the job's GPUs from then on) at each run's start.
+    ``cell_waits``: for each cell of an interactive job, the seconds that the cell waited for a GPU.
     """
 
     name: str
@@ -41,7 +41,7 @@ class JobResult:
 
     @property
     def completion_seconds(self) -> float | None:
-        """Seconds from submission to completion; None if it did not complete."""
+        """Seconds from submission to completion, or None if the job did not complete."""
         return None if self.finished is None else self.finished - self.submitted
 
 
@@ -49,10 +49,10 @@ class JobResult:
 class EventCounts:
     """Number of events of each kind.
 
-    ``starts``: starts of runs, whether the first, at another width or after a loss.
+    ``starts``: starts of runs, whether for the first time, at another width or after a loss.
     ``machines``, ``machine_ends``: rented and ended machines.
-    ``instants``: all instants at which the clock stopped, also if only the policy wanted to be asked again, or if the
-    event no longer meant anything.
+    ``instants``: all instants at which the clock stopped. They include instants at which only the policy wanted to be
+    asked again, and instants whose event no longer meant anything.
     """
 
     arrivals: int
@@ -106,7 +106,7 @@ class SimulationResult:
 
     @property
     def mean_completion_seconds(self) -> float:
-        """Mean completion time in seconds of the jobs that completed; nan if none did."""
+        """Mean completion time in seconds of the jobs that completed, or nan if none did."""
         times = self.completion_seconds
         return sum(times) / len(times) if times else float("nan")
 
@@ -132,13 +132,17 @@ class SimulationResult:
         return sum(job.restarts for job in self.jobs)
 
     def quantile(self, fraction: float) -> float:
-        """The completion time that the fraction ``fraction`` of jobs do not exceed; nan if none completed."""
+        """The completion time that the fraction ``fraction`` of the jobs does not exceed, or nan if no job
+        completed.
+        """
         times = self.completion_seconds
         return times[min(int(fraction * len(times)), len(times) - 1)] if times else float("nan")
 
 
 def merge_results(results: Sequence[SimulationResult]) -> SimulationResult:
-    """One result of at least one simulation, each of its own pools. Nodes over time are summed."""
+    """Merge the results of at least one simulation into one. No two simulations share a pool. Nodes over time are
+    summed.
+    """
     if len(results) == 1:
         return results[0]
     hours: dict[PoolId, float] = {}

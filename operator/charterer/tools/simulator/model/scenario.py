@@ -24,9 +24,9 @@ _MONTHS = Calendar("UTC")
 class JobTerms:
     """How a job may run: its widths, resize policy, spot policy and weight.
 
-    ``gpu_types``: GPU types that its owner permits; empty for all on which its application can run.
-    ``asked_pool``: the pool in which it runs under policies that choose no pool; empty for any.
-    ``target_seconds``: seconds from its submission to its targetCompletionTime; None if it has no target.
+    ``gpu_types``: GPU types that the job's owner permits, or empty for all on which its application can run.
+    ``asked_pool``: the pool in which the job runs under policies that choose no pool, or empty for any.
+    ``target_seconds``: seconds from the job's submission to its targetCompletionTime, or None if it has no target.
     """
 
     widths: Widths
@@ -49,21 +49,23 @@ def _by_application(_: Submission, application: Application) -> ClassId:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that is the same under any policy.
+    """Everything that is the same under any policy.
 
     ``start``: the instant of second 0.
     ``applications``: by the name that submissions use.
     ``terms``: computes how the job of a submission may run.
-    ``restart_seconds``: seconds from a run's start to its first step, in pools that do not say otherwise.
-    ``resize_seconds``: pause in training when a run is resized in place. Joining pods get ready before it; with the
-    pause that takes them a restart.
-    ``checkpoint_seconds``: seconds between checkpoints of a job on nodes that can be taken back, which loses its work
-    since the last one; None for the best interval by the known rate and the nodes' ages.
+    ``restart_seconds``: seconds from a run's start to its first step, in pools without a value of their own.
+    ``resize_seconds``: pause in training when a run is resized in place. Joining pods get ready before the pause.
+    Getting ready and the pause together take a joining pod as long as a restart.
+    ``checkpoint_seconds``: seconds between checkpoints of a job on nodes that can be taken back. If a node is taken
+    back, the job loses its work since the last checkpoint. None means the best interval by the known rate and the
+    nodes' ages.
     ``checkpoint_write_seconds``: seconds without training to write a checkpoint.
     ``until``: the latest second at which the simulation ends.
-    ``classes``: computes a job's class; by default its application's. So applications of several sizes can share a
-    class.
-    ``pairs``: what jobs keep beside each other on a GPU of a pool with ``sharing``; None if no two jobs share one.
+    ``classes``: computes a job's class. By default the class is that of the job's application. Another function lets
+    applications of several sizes share a class.
+    ``pairs``: the fractions of their speeds that jobs keep beside each other on a GPU of a pool with ``sharing``, or
+    None if no two jobs share a GPU.
     """
 
     start: Instant
@@ -84,9 +86,9 @@ class Scenario:
 def new_budget(
     created: Instant, amount: Money = UNLIMITED, rate: Rate | None = None, calendar: Calendar = _MONTHS
 ) -> Budget:
-    """A budget of ``amount`` a period that begins at ``created``.
+    """A budget of ``amount`` a period. The first period begins at ``created``.
 
-    With ``rate`` (dollars a second) its exchange rate is fixed.
+    If ``rate`` (dollars a second) is given, the budget's exchange rate is fixed at it.
     """
     return Budget(
         id=BudgetId("simulated"),

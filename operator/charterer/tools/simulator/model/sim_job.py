@@ -26,23 +26,26 @@ class Gpu(NamedTuple):
 class SimJob:
     """A job in the simulation. Times are seconds of the virtual clock.
 
-    ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``. ``kept``: the
-    most that any run handed on to the next one. ``gpu_type``: of the present run. ``training_from``: end of its
-    restart. ``version`` grows with each run and batch size, so that events of a former one can be told apart.
-    ``batch``: total batch size of the training, 0 for the best one of each epoch. ``pace``: the part of the time in
-    which it trains and writes no checkpoint; one ends every ``cycle`` seconds from ``cycle_from`` on. ``predicted``,
-    ``predicted_end`` and ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``,
-    ``gpu_types``: as in the JobResult. ``resized_from``: the allocation with which it trains until pods that join its
-    run in place are ready. ``session``: of an interactive job, which trains nothing and runs cells.
+    ``done``: fraction of the work done at ``advanced_to``. The fraction was last seen to grow at ``progressed_at``.
+    ``kept``: the largest fraction that any run passed on to the next run. ``gpu_type``: of the present run.
+    ``training_from``: end of the present run's restart. ``version`` grows with each run and batch size, so that events
+    of a former run or batch size can be recognised. ``batch``: total batch size of the training, or 0 for the best one
+    of each epoch.
 
-    If jobs may share GPUs, these matter too:
+    ``pace``: the fraction of the time in which the job trains and does not write a checkpoint. One checkpoint ends
+    every ``cycle`` seconds from ``cycle_from`` on. ``predicted``, ``predicted_end`` and ``moves``: what the operator's
+    planner wants stored of the job (see Job). ``widths``, ``gpu_types``: as in the JobResult. ``resized_from``: the
+    allocation with which the job trains until pods that join its run in place are ready. ``session``: of an interactive
+    job, which trains nothing and runs cells.
 
-    ``devices``: the GPUs of its last run.
-    ``passes``: passes in which it does a step there.
-    ``keeps``: the fraction of its speed that it keeps beside its partners.
-    ``held``: number of GPUs that it holds; shared ones count in part.
-    ``partners``: the classes of the jobs that train beside it.
-    ``saved``: a second, and the fraction done at the last checkpoint before it.
+    If jobs may share GPUs, these fields matter too:
+
+    ``devices``: the GPUs of the job's last run.
+    ``passes``: number of passes in which the job does a step there.
+    ``keeps``: the fraction of its speed that the job keeps beside its partners.
+    ``held``: number of GPUs that the job holds. A shared GPU counts in part.
+    ``partners``: the classes of the jobs that train beside the job.
+    ``saved``: the time of the last checkpoint, and the fraction done at it.
     """
 
     id: JobId
@@ -91,7 +94,7 @@ class SimJob:
 
     @property
     def way(self) -> Application:
-        """The application as the variant of the present run does it. The job must run."""
+        """The application in the variant of the present run. The job must run."""
         assert self.allocation is not None
         return self.application.variant(self.allocation.option.variant)
 
@@ -132,7 +135,9 @@ class SimJob:
         self.widths.append((now, 0))
 
     def checkpoint_every(self, interval: float, write_seconds: float) -> None:
-        """From now on, or from its first step on, train for ``interval`` seconds and write for ``write_seconds``."""
+        """Train for ``interval`` seconds and then write for ``write_seconds``, in turn. Begin now, or at the job's
+        first step if that is later.
+        """
         self.cycle = interval + write_seconds
         self.pace = interval / self.cycle if self.cycle > 0.0 else 1.0
         self.cycle_from = max(self.advanced_to, self.training_from)
@@ -141,7 +146,7 @@ class SimJob:
     def change_interval(self, interval: float, write_seconds: float) -> None:
         """Change the interval in the middle of a run.
 
-        The last checkpoint stays; the next one is due at once if it is late.
+        The last checkpoint stays. If the next checkpoint would be late by the new interval, it is due at once.
         """
         unsaved, saved = self._seconds_unsaved, (self.advanced_to, self._done_at_checkpoint)
         self.checkpoint_every(interval, write_seconds)
@@ -151,20 +156,24 @@ class SimJob:
 
     @property
     def measured_type(self) -> str:
-        """The GPU type whose speed its reports show (``controller.learning.report_collector``); empty if none."""
+        """The GPU type whose speed its reports show (``controller.learning.report_collector``), or an empty text if
+        none.
+        """
         places = sharers(slice_profile(self.gpu_type))
         if places == 1 or len(self.partners) == places - 1:
             return self.gpu_type
         return "" if self.partners else whole_type(self.gpu_type)
 
     def share(self, keeps: float, held: float, partners: tuple[ClassId, ...]) -> None:
-        """From now on keep the fraction ``keeps`` of its speed, and hold ``held`` GPUs, beside ``partners``."""
+        """From now on the job keeps the fraction ``keeps`` of its speed, and holds ``held`` GPUs, beside
+        ``partners``.
+        """
         self.saved = self.advanced_to, self._done_at_checkpoint
         self.keeps, self.held, self.partners = keeps, held, partners
 
     @property
     def _speed(self) -> float:
-        """Training per second, in seconds of training alone and without checkpoints."""
+        """Training per second, in seconds of training alone and without writing checkpoints."""
         return self.pace * self.keeps
 
     @property
@@ -176,7 +185,9 @@ class SimJob:
 
     @property
     def _seconds_unsaved(self) -> float:
-        """Seconds since the last checkpoint; 0 if checkpoints are written all the time, or the job never loses work."""
+        """Seconds since the last checkpoint. 0 if checkpoints are written all the time, or if the job never loses
+        work.
+        """
         since = max(self.advanced_to - self.cycle_from, 0.0)
         return since % self.cycle if self.cycle > 0.0 else 0.0
 
@@ -222,7 +233,7 @@ class SimJob:
         self.widths.append((self.advanced_to, allocation.option.gpus))
 
     def resize_run(self, allocation: Allocation, now: Instant) -> None:
-        """Hold the GPUs of more or fewer pods. The time before is recorded apart, because it had another price.
+        """Hold the GPUs of more or fewer pods. The time before is recorded separately, because it had another price.
 
         The job trains at its former width until ``regroup``.
         """

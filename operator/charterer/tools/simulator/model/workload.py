@@ -1,4 +1,4 @@
-"""A workload: job submissions, read from a CSV file with a header; times are seconds from its beginning."""
+"""A workload: job submissions, read from a CSV file with a header. Times are seconds from the workload's beginning."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from charterer.domain.money import Price
 from charterer.domain.time import Instant, after
 from charterer.sentences import count
 
-# The session of a simulated interactive job: its cells, and what its owner waits for them.
+# The session of a simulated interactive job: its cells, and how long its owner waits for them.
 
 
 class Cell(NamedTuple):
-    """A cell of a notebook: its owner thinks for ``think`` seconds before it, and it runs for ``seconds``."""
+    """A cell of a notebook. The owner thinks for ``think`` seconds before the cell, and the cell runs for
+    ``seconds``.
+    """
 
     think: float
     seconds: float
@@ -26,7 +28,9 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """What an interactive job's owner does with it, and declares: ``hourly`` and ``idle_seconds`` of the spec."""
+    """What an interactive job's owner does with the job, and what the owner declares: ``hourly`` and ``idle_seconds``
+    of the spec.
+    """
 
     cells: Sequence[Cell]
     hourly: Price | None = None
@@ -38,9 +42,9 @@ class SimSession:
     """An interactive job's state. Times are seconds of the virtual clock.
 
     ``cell``: the number of the present or next cell.
-    ``asks``: number of times that its owner asked for a GPU. ``served``, ``answered``: up to which of them a run has
-    come, and up to which a run was given back because it was unused.
-    ``asked_at``: since when the cell waits for a GPU; None if it does not.
+    ``asks``: number of times that the job's owner requested a GPU. ``served``: the number of these requests for which a
+    run has come. ``answered``: the number of these requests whose run was released because it was unused.
+    ``asked_at``: since when the cell waits for a GPU, or None if it does not wait.
     ``ready``: whether the worker runs.
     ``busy``: whether the cell runs.
     ``idle_since``: since when no cell runs on a ready worker.
@@ -69,7 +73,7 @@ class SimSession:
     def stop(self, *, answer: bool) -> None:
         """End the run.
 
-        A cell that runs begins anew in the next run. ``answer``: whether it ends because it was unused.
+        If a cell runs, it begins anew in the next run. ``answer``: whether the run ends because it was unused.
         """
         self.ready = self.busy = False
         self.idle_since = None
@@ -83,7 +87,9 @@ class SimSession:
         return Interactive(self.asks, told.hourly, told.idle_seconds, self.answered, self.served)
 
     def usage(self, start: Instant) -> Usage | None:
-        """The usage as the worker reports it; None if no worker is ready. ``start``: second 0 of the virtual clock."""
+        """The usage as the worker reports it, or None if no worker is ready. ``start``: second 0 of the virtual
+        clock.
+        """
         idle = None if self.idle_since is None else after(start, self.idle_since)
         return Usage(self.asks, idle, start_seconds=self.start_seconds) if self.ready else None
 
@@ -93,10 +99,11 @@ _SPEED_COLUMNS = ("application", "gpus", "seconds", "gpu_type")
 _HIGHEST = 1e9
 _MOST_GPUS = 1_000_000
 _HIGHEST_TIME = 1e10
-"""The latest time, in seconds. It is beyond any Unix time of today, because files may count from 1970."""
+"""The latest time, in seconds. It is later than any Unix time of today, because files may count from 1970."""
 _WORST_RATIO = 100.0
-"""Largest ratio between two GPU types. A B200's peak throughput is 511 times a K80's and its bandwidth 33 times, which
-makes 130 together."""
+"""Largest ratio between the speeds of two GPU types. A B200 has 511 times a K80's peak throughput and 33 times its
+bandwidth. The geometric mean of the two is 130.
+"""
 
 
 class BadRow(ValueError):
@@ -104,7 +111,9 @@ class BadRow(ValueError):
 
 
 def check_unique(names: Sequence[str], used: Collection[str], file: str) -> None:
-    """Raise BadRow if a column that is used occurs twice in the header, because it is unclear which is meant."""
+    """Raise BadRow if a column that is used occurs twice in the header. It is then unclear which of the two is
+    meant.
+    """
     for name in names:
         if name in used and names.count(name) > 1:
             raise BadRow(f"{file}: column {name!r} occurs twice in its first line: leave one out")
@@ -116,8 +125,8 @@ class Submission:
 
     ``at``: seconds from the workload's beginning.
     ``gpus``: number of GPUs that its owner asked for.
-    ``batch``: the total batch size that its owner chose; 0 if the file does not say.
-    ``notebook``: what its owner does with an interactive job; None for any other job.
+    ``batch``: the total batch size that its owner chose, or 0 if the file does not say.
+    ``notebook``: what its owner does with an interactive job, or None for any other job.
     """
 
     name: str
@@ -129,7 +138,7 @@ class Submission:
 
 
 def read_workload(lines: Iterable[str], file: str, applications: Iterable[str]) -> tuple[Submission, ...]:
-    """The submissions in order of time. ``applications``: names that may occur. BadRow for the first bad row."""
+    """The submissions in order of time. ``applications``: names that may occur. Raises BadRow for the first bad row."""
     permitted = sorted(applications)
     reader = csv.DictReader(lines)
     missing = [field for field in _NEEDED if field not in (reader.fieldnames or ())]
@@ -175,7 +184,8 @@ class Speeds:
 
 
 def read_speeds(lines: Iterable[str], file: str, gpu_types: Iterable[str]) -> Speeds:
-    """Read columns application, gpus and seconds, and gpu_type if pools have several. BadRow for the first bad row.
+    """Read columns application, gpus and seconds, and gpu_type if pools have several. Raises BadRow for the first bad
+    row.
 
     ``gpu_types``: GPU types of the pools.
     """
@@ -250,7 +260,7 @@ def check_units(seconds: Mapping[str, Mapping[int, float]], where: str) -> None:
 
 
 def _slower_widths(application: str, seconds: Mapping[int, float], of_type: str) -> Iterator[str]:
-    """A sentence for each width that is not faster than a narrower one."""
+    """A sentence for each width that is not faster than a narrower width."""
     narrower = (0, float("inf"))
     for gpus in sorted(seconds):
         if seconds[gpus] < narrower[1]:

@@ -1,4 +1,4 @@
-"""Policies: the operator's planner behind a snapshot of the world, and the baselines to compare it with.
+"""Policies: the operator's planner, which gets snapshots of the world, and the baselines with which it is compared.
 
 They implement the interfaces of ``tools.simulator.engine.world``. Nothing here knows where jobs and profiles come from.
 """

@@ -2,9 +2,9 @@
 
 ``RequestedWidth`` runs each job at the width that its owner asked for, on nodes of a cluster autoscaler. ``FixedFleet``
 has a fixed number of nodes and a gang queue. ``UtilisationAutoscaler`` has a gang queue on a fleet that grows and
-shrinks with its use. All place a job of less than a node on the fullest node that fits, and wider ones on whole nodes.
-Their state is updated event by event, so an event costs the same for any number of jobs and nodes, unless jobs share
-GPUs.
+shrinks with its use. All policies place a job of less than a node on the fullest node that fits, and a wider job on
+whole nodes. Their state is updated event by event, so an event costs the same for any number of jobs and nodes. Only if
+jobs share GPUs does it cost more.
 """
 
 from __future__ import annotations
@@ -48,14 +48,16 @@ def _same_rank(_: SimJob) -> float:
 
 @dataclass(slots=True)
 class PoolQueue:
-    """The nodes of one pool, and the queue of its jobs. ``wanted``: number of GPUs that these hold or wait for."""
+    """The nodes of one pool, and the queue of the pool's jobs. ``wanted``: number of GPUs that these jobs hold or wait
+    for.
+    """
 
     fleet: BaselineFleet
     queue: GangQueue
     wanted: int = 0
 
     def has_nodes_for(self, gpus: int) -> bool:
-        """Whether there are nodes now for a job of that width beside those that wait."""
+        """Whether there are nodes now for a job of that width, in addition to the nodes for the jobs that wait."""
         fleet = self.fleet
         if not self.queue and fleet.place(gpus) is not None:
             return True
@@ -66,9 +68,9 @@ class PoolQueue:
 class _GangPolicy(Policy):
     """Fleets, and queues of jobs that wait until all the GPUs that they asked for are free.
 
-    A job runs in the cheapest pool that has nodes for it when it arrives, or else in the cheapest pool that could ever
-    have them. It runs only on GPU types for which it has a curve, and on spot nodes only if its owner allows them. A
-    job that no pool can run never runs.
+    A job runs in the cheapest pool that has nodes for it when it arrives. If no pool has nodes then, it runs in the
+    cheapest pool that could ever have them. A job runs only on GPU types for which it has a curve, and on spot nodes
+    only if its owner allows them. A job that no pool can run never runs.
     """
 
     def __init__(self, asked: RequestedGpus) -> None:
@@ -80,7 +82,7 @@ class _GangPolicy(Policy):
         self._pools = {pool: PoolQueue(fleet, self._new_queue(fleet)) for pool, fleet in fleets.items()}
 
     def _new_queue(self, fleet: BaselineFleet) -> GangQueue:
-        """A queue in which the first to come is served first."""
+        """A queue in which the job that came first is served first."""
         return GangQueue(_same_rank)
 
     def width(self, job: SimJob, pool: PoolQueue) -> int:
@@ -127,14 +129,16 @@ class _GangPolicy(Policy):
 
 
 class RequestedWidth(_GangPolicy):
-    """Each job at the width of ``asked``, on nodes that an autoscaler adds, and ends if they are idle for long."""
+    """Runs each job at the width of ``asked``. An autoscaler adds the nodes, and ends nodes that are idle for long."""
 
     def __init__(self, asked: RequestedGpus, scale_down_seconds: float = SCALE_DOWN_SECONDS) -> None:
         super().__init__(asked)
         self._scale_down_seconds = scale_down_seconds
 
     def decide(self) -> Instant | None:
-        """Start the jobs that fit, and rent nodes for the others. If all fit, end nodes that were idle for too long."""
+        """Start the jobs that fit, and rent nodes for the other jobs. If all jobs fit, end nodes that were idle for too
+        long.
+        """
         again = [self._decide_in(pool) for pool in self._pools.values()]
         return min((at for at in again if at is not None), default=None)
 
@@ -156,12 +160,13 @@ class RequestedWidth(_GangPolicy):
 
 
 class FixedFleet(_GangPolicy):
-    """A fixed number of nodes with a gang queue, of which the first job that fits runs.
+    """A fixed number of nodes with a gang queue. The first job of the queue that fits runs.
 
-    ``nodes``: number of nodes in each pool. They are rented from its first job to the last job of all.
-    ``order``: which job comes first. In the fair order it is the class with the fewest GPU-seconds so far.
-    ``seconds_at``: how long jobs take, for the order of the shortest first.
-    ``partners``: with it, jobs that find no free GPUs share those of other jobs, by that rank.
+    ``nodes``: number of nodes in each pool. The nodes of a pool are rented from the pool's first job until the last job
+    of all pools.
+    ``order``: which job comes first. In the fair order it is a job of the class with the fewest GPU-seconds so far.
+    ``seconds_at``: how long jobs take. The order "shortest first" needs it.
+    ``partners``: if given, jobs that find no free GPUs share the GPUs of other jobs, by this rank.
     """
 
     def __init__(
@@ -200,7 +205,9 @@ class FixedFleet(_GangPolicy):
         self._used(job.class_id).hold(-held.option.gpus, self._world.clock.instant)
 
     def decide(self) -> Instant | None:
-        """Start the jobs that fit, and rent missing nodes. End all nodes when no job is left or still to come."""
+        """Start the jobs that fit, and rent missing nodes. End all nodes when no job is left and none is still to
+        come.
+        """
         for pool in self._pools.values():
             for job in pool.queue.serve(pool.fleet):
                 assert job.allocation is not None
@@ -209,7 +216,7 @@ class FixedFleet(_GangPolicy):
         return None
 
     def _rent_or_end(self) -> None:
-        """Rent missing nodes. End all nodes when no job is left or still to come."""
+        """Rent missing nodes. End all nodes when no job is left and none is still to come."""
         for pool in self._pools.values():
             if pool.wanted:
                 pool.fleet.rent(self._nodes - len(pool.fleet))
@@ -226,9 +233,9 @@ class FixedFleet(_GangPolicy):
 
 @dataclass(slots=True)
 class _Usage:
-    """The GPU-microseconds of a class up to ``since``, and the GPUs that it holds from then on.
+    """The GPU-microseconds of a class up to ``since``, and the GPUs that the class holds from then on.
 
-    They are whole numbers, so that two classes that used the same are equal, in whatever order their jobs are added up.
+    Both are integers, so that two classes with the same use are equal, in whatever order their jobs are added up.
     """
 
     micros: int = 0
@@ -247,7 +254,7 @@ class _Usage:
 class UtilisationAutoscaler(_GangPolicy):
     """A gang queue on a fleet that grows while its use is above ``high``, and shrinks while it is below ``low``.
 
-    Use is GPUs held or waited for ÷ GPUs rented. It is checked every ``every_seconds``. Only idle nodes are ended.
+    Use is GPUs held or waited for ÷ GPUs rented. The use is checked every ``every_seconds``. Only idle nodes are ended.
     """
 
     def __init__(
@@ -293,8 +300,8 @@ LONG_GPU_SECONDS = 3600.0
 class PreemptiveOrder(StrEnum):
     """Which jobs run.
 
-    LAS: those that have held fewer than ``LONG_GPU_SECONDS``, then those that came first. This is Tiresias (NSDI'19)
-    with two queues. SRTF: those that take the fewest seconds to their ends.
+    LAS: jobs that have held fewer than ``LONG_GPU_SECONDS`` come first. Among equals, the job that came first is first.
+    This is Tiresias (NSDI'19) with two queues. SRTF: the job with the fewest seconds to its end comes first.
     """
 
     LAS = "las"
@@ -304,8 +311,8 @@ class PreemptiveOrder(StrEnum):
 class PreemptiveFleet(FixedFleet):
     """The nodes of a ``FixedFleet``. Free GPUs are given at once to the first job that fits.
 
-    In each round the first jobs in ``order`` are chosen to run, as many as there are GPUs for. Another job is stopped
-    only if they take its GPUs; to go on later costs it a restart.
+    In each round, the first jobs in ``order`` are chosen to run, as many as there are GPUs for. A job that is not
+    chosen is stopped only if a chosen job needs its GPUs, because to go on later costs the stopped job a restart.
     """
 
     def __init__(self, nodes: int, asked: RequestedGpus, order: PreemptiveOrder) -> None:
@@ -360,7 +367,9 @@ class PreemptiveFleet(FixedFleet):
 
 @dataclass
 class _Round:
-    """The jobs that are stopped or started so that ``jobs`` (with widths, in order) run on the fleet's nodes."""
+    """The jobs that are stopped or started so that the chosen ``jobs`` (with widths, in order) run on the fleet's
+    nodes.
+    """
 
     fleet: BaselineFleet
     jobs: dict[SimJob, int]
@@ -399,7 +408,9 @@ class _Round:
             self._left[place.rental] -= place.gpus
 
     def _place(self, gpus: int) -> tuple[Placement, ...]:
-        """GPUs of the fullest node that fits, or whole nodes. GPUs of jobs that are not chosen to run count as free."""
+        """GPUs of the fullest node that fits, or whole nodes. The GPUs of a job that is not chosen to run count as
+        free.
+        """
         on_each = min(gpus, self.fleet.size)
         fitting = sorted((left, name) for name, left in self._left.items() if left >= on_each)
         if len(fitting) * on_each < gpus:

@@ -26,7 +26,9 @@ _Placements = tuple[Placement, ...]
 
 
 def nodes_for(widths: Iterable[int], size: int) -> int:
-    """The number of nodes of ``size`` GPUs that jobs of these widths need, packed first-fit, the widest job first."""
+    """The number of nodes of ``size`` GPUs that jobs of these widths need. The jobs are packed first-fit, the widest
+    job first.
+    """
     nodes, spare = 0, list[int]()
     for gpus in sorted(widths, reverse=True):
         if gpus >= size:
@@ -114,7 +116,7 @@ class BaselineFleet:
         self._put_in(machine.id, self.size)
 
     def machine_lost(self, machine: SimMachine) -> None:
-        """Remove a node that was taken back. Its GPUs have been given back before."""
+        """Remove a node that was taken back. Its GPUs must have been counted as free before."""
         self._remove(machine.id)
 
     def give_back(self, placements: _Placements) -> None:
@@ -123,13 +125,13 @@ class BaselineFleet:
             self._put_in(place.rental, self._take_out(place.rental) + place.gpus)
 
     def left(self, job: SimJob, held: _Placements) -> None:
-        """Count the GPUs that the job has left as free, if no other job is on them."""
+        """Count as free the GPUs that the job has left, except those that another job still uses."""
         self.give_back(held if self._world.shared_gpus is None else self._unused(job.devices))
 
     # --- actions ------------------------------------------------------------------------------------------------------
 
     def place(self, gpus: int) -> _Placements | None:
-        """Free GPUs for a job of that width, on one node or on whole nodes; None if there are none."""
+        """Free GPUs for a job of that width, on one node or on whole nodes, or None if there are none."""
         size = self.size
         if gpus < size:
             for names in self._by_free[gpus:]:
@@ -147,7 +149,9 @@ class BaselineFleet:
             self._put_in(place.rental, self._take_out(place.rental) - place.gpus)
 
     def start(self, job: SimJob, placements: _Placements, shared: SharedRun | None = None) -> None:
-        """Start the job on these placements. ``shared``: its GPUs there, if other jobs may be on some of them."""
+        """Start the job on these placements. ``shared``: the job's GPUs there, if other jobs may be on some of the
+        GPUs.
+        """
         self.take(placements if shared is None else self._unused(shared.gpus))
         gpus = sum([place.gpus for place in placements])
         option = self._options.get(gpus)
@@ -157,7 +161,7 @@ class BaselineFleet:
         world.allocate(job, Allocation(job.runs + 1, option, placements, world.clock.instant), shared)
 
     def rent(self, nodes: int) -> None:
-        """Ask for ``nodes`` more nodes, or as many as the pool may still have."""
+        """Ask for ``nodes`` more nodes. If the pool may have fewer, ask for as many as it may have."""
         world, budget = self._world, self._world.scenario.budget.id
         for _ in range(min(nodes, self.most_now - len(self))):
             if self._free_numbers:
@@ -185,7 +189,7 @@ class BaselineFleet:
     # --- bookkeeping --------------------------------------------------------------------------------------------------
 
     def _unused(self, gpus: Iterable[Gpu]) -> _Placements:
-        """Those of the GPUs on which there is no job, by node."""
+        """The GPUs among these on which there is no job, by node."""
         shared = self._world.shared_gpus
         assert shared is not None
         unused = Counter(gpu.rental for gpu in gpus if not shared.jobs_on(gpu))

@@ -15,17 +15,18 @@ from charterer.tools.simulator.model.pairs import PairMember
 from charterer.tools.simulator.model.sim_job import Gpu, SimJob
 from charterer.tools.simulator.policies.fleet import BaselineFleet
 
-# A gang queue: jobs wait for all of their GPUs at once, and a job that fits may pass one that does not.
+# A gang queue: each job waits until all of its GPUs are free at once. A job that fits may pass a job that does not fit.
 
 
 _Waiting = tuple[float, Instant, JobId, SimJob]
 
 
 class GangQueue:
-    """Waiting jobs in lines, each of one width (and of one class, if classes have a rank), the first job at the head.
+    """Waiting jobs in lines. The jobs of a line have one width (and one class, if classes have a rank). The first job
+    is at the head.
 
-    ``first``: computes a job's value. The job with the least value comes first, and of equals the oldest.
-    ``rank``: computes a class's present rank, the least first.
+    ``first``: computes a job's value. The job with the least value comes first. Among equals the oldest is first.
+    ``rank``: computes a class's present rank. The class with the least rank is first.
     """
 
     def __init__(self, first: Callable[[SimJob], float], rank: Callable[[ClassId], float] | None = None) -> None:
@@ -61,7 +62,9 @@ class GangQueue:
             heapify(line)
 
     def serve(self, fleet: BaselineFleet) -> list[SimJob]:
-        """Start the jobs that fit, in order, and return them. A line whose head does not fit is skipped."""
+        """Start the jobs that fit, in order, and return them. If the head of a line does not fit, the line is
+        skipped.
+        """
         started: list[SimJob] = []
         if not self._lines:
             return started
@@ -89,19 +92,19 @@ class GangQueue:
 
 # Gang queues whose jobs share GPUs: first fit sharing, and best sharing benefit first (arXiv 2407.13088).
 #
-# Jobs are tried in the order of the queue, the shortest first. A job gets free GPUs if there are enough. If not, it
-# gets the free ones and GPUs on which one job runs, if that job may be its partner by ``PartnerRank``. No job is ever
-# moved.
+# Jobs are tried in the order of the queue, the shortest first. If there are enough free GPUs, the job gets them. If
+# not, the job gets the free GPUs and GPUs on which one other job runs, if that other job may be its partner by
+# ``PartnerRank``. No job is ever moved.
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Two jobs that could share GPUs: the newcomer, and the one that is there. Each field has a value for both, in this
-    order.
+    """Two jobs that could share GPUs: the new job, and the job that already runs there. Each field has a value for both
+    jobs, in this order.
 
     ``seconds_left``: seconds to the end at a job's full speed, which it has alone and in one pass.
-    ``kept``: the fractions of that speed that they keep beside each other.
-    ``alone``: the fractions that they keep alone, in their numbers of passes.
+    ``kept``: the fractions of the full speed that the jobs keep beside each other.
+    ``alone``: the fractions of the full speed that the jobs keep alone, in their numbers of passes.
     """
 
     seconds_left: tuple[float, float]
@@ -110,7 +113,7 @@ class Pairing:
 
     @property
     def mean_together(self) -> float:
-        """The mean of both completion times if the newcomer starts now."""
+        """The mean of both completion times if the new job starts now."""
         first, last = (0, 1) if self._ends_after(0) <= self._ends_after(1) else (1, 0)
         ended = self._ends_after(first)
         left = self.seconds_left[last] - ended * self.kept[last]
@@ -118,7 +121,7 @@ class Pairing:
 
     @property
     def mean_in_turn(self) -> float:
-        """The mean of both completion times if the newcomer starts when the other job ends, in one pass."""
+        """The mean of both completion times if the new job starts when the other job ends, in one pass."""
         return self.seconds_left[1] / self.alone[1] + self.seconds_left[0] / 2.0
 
     def _ends_after(self, which: int) -> float:
@@ -126,16 +129,18 @@ class Pairing:
 
 
 PartnerRank = Callable[[Pairing], float | None]
-"""The rank of a partner that fits; the least comes first. None if it is no partner."""
+"""The rank of a partner that fits. The partner with the least rank comes first. None if the job is no partner."""
 
 
 def first_fit(_: Pairing) -> float | None:
-    """SJF-FFS: any partner that fits, in the order of nodes and GPUs."""
+    """SJF-FFS: any job that fits may be the partner. Jobs are tried in the order of nodes and GPUs."""
     return 0.0
 
 
 def best_benefit(pairing: Pairing) -> float | None:
-    """SJF-BSBF: partners with which both jobs end earlier on average than one after the other, largest gain first."""
+    """SJF-BSBF: a job may be the partner if both jobs then end earlier on average than one after the other. The largest
+    gain comes first.
+    """
     gain = pairing.mean_in_turn - pairing.mean_together
     return -gain if gain > 0.0 else None
 
@@ -143,7 +148,7 @@ def best_benefit(pairing: Pairing) -> float | None:
 class SharingQueue(GangQueue):
     """A gang queue, ordered by ``first``, whose jobs share GPUs by ``rank``.
 
-    A job does a step in as few passes as memory permits. It uses more than one pass only beside partners with which it
+    A job does a step in as few passes as memory permits. It uses more than one pass only beside a partner with which it
     does not fit otherwise.
     """
 
@@ -153,7 +158,7 @@ class SharingQueue(GangQueue):
         self._partner_rank = rank
 
     def serve(self, fleet: BaselineFleet) -> list[SimJob]:
-        """Start the jobs that fit on free GPUs or beside others, in order, and return them."""
+        """Start the jobs that fit on free GPUs or beside other jobs, in order. Returns the started jobs."""
         started = []
         open_gpus = self._open_gpus(fleet)
         for gpus, job in self.waiting():
@@ -171,7 +176,7 @@ class SharingQueue(GangQueue):
         return started
 
     def _open_gpus(self, fleet: BaselineFleet) -> _OpenGpus:
-        """GPUs with at most one job, which permits another one; empty if there is no table of pairs."""
+        """GPUs with at most one job, if that job permits another. Empty if there is no table of pairs."""
         shared, found = self._world.shared_gpus, dict[RentalId, list[tuple[int, SimJob | None]]]()
         if shared is None:
             return found
@@ -196,16 +201,16 @@ class SharingQueue(GangQueue):
 
 
 _OpenGpus = Mapping[RentalId, Sequence[tuple[int, SimJob | None]]]
-"""For each node, the numbers of GPUs with at most one job, each with that job."""
+"""For each node, the numbers of its GPUs with at most one job. Each GPU comes with that job."""
 _Candidate = tuple[bool, float, int]
 """Whether a job is on the GPU, that job's rank as a partner, and the GPU's number."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search of ``gpus`` GPUs for a job that does a step in ``passes`` passes.
+    """The search for ``gpus`` GPUs for a job that does a step in ``passes`` passes.
 
-    ``refused``: jobs beside which it fits in at most that many passes, and that are no partners.
+    ``refused``: jobs that fit beside the job in at most that many passes, but that may not be its partners.
     """
 
     world: World
@@ -220,7 +225,9 @@ class _Search:
     _ranks: dict[SimJob, float | None] = field(default_factory=dict)
 
     def gpus_beside_others(self) -> tuple[Gpu, ...] | None:
-        """GPUs of one node, or all GPUs of whole nodes: as few shared ones as possible, with the best partners."""
+        """GPUs of one node, or all GPUs of whole nodes. As few of them as possible are shared, and with the best
+        partners.
+        """
         on_each = min(self.gpus, self.fleet.size)
         nodes: list[tuple[int, float, int, RentalId, list[_Candidate]]] = []
         for number, rental in enumerate(self.open_gpus):
