@@ -18,9 +18,10 @@ from charterer import __version__, client
 from charterer.cluster.client import Body, Client
 from charterer.cluster.credentials import Access
 from charterer.cluster.errors import Withheld
-from charterer.tools.commands.shared.answers import PrintedCosts, PrintedExplanation, PrintedPlan, PrintedQuote
+from charterer.tools.commands.shared.answers import PrintedCosts
 from charterer.tools.commands.shared.cluster import ClusterOptions, MayNotRead, cluster_options, read
 from charterer.tools.commands.shared.options import record_option
+from charterer.tools.commands.shared.planner_answers import PrintedExplanation, PrintedPlan, PrintedQuote
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

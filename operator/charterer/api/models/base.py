@@ -455,10 +455,9 @@ def _written(what: str, digits: int, limit: str, *others: Rule) -> Json:
     return {"x-kubernetes-int-or-string": True, "maxLength": digits + 7, **rules(Rule(rule, message), *others)}
 
 
-_NO_THOUSANDS: Final = Rule(
-    f"type(self) != string || !self.matches('^{MAYBE_THOUSANDS.pattern}$')",
-    'three digits after the point may be meant as thousands: write "60000", or "60.00" for sixty dollars',
-)
+def _no_thousands(example: str) -> Rule:
+    rule = f"type(self) != string || !self.matches('^{MAYBE_THOUSANDS.pattern}$')"
+    return Rule(rule, f"three digits after the point may be meant as thousands: write {example}")
 
 
 MAX_COST_ABOVE_ZERO: Final = Rule(
@@ -470,12 +469,7 @@ MAX_COST_ABOVE_ZERO: Final = Rule(
 """A rule for the object with the maxCost of a job, or of jobs by default."""
 
 
-Amount = Annotated[
-    Money,
-    _reads(Money, Money.parse),
-    PlainSerializer(Money.decimal),
-    WithJsonSchema(_AMOUNT),
-]
+Amount = Annotated[Money, _reads(Money, Money.parse), PlainSerializer(Money.decimal), WithJsonSchema(_AMOUNT)]
 """Dollars as a decimal string, not negative."""
 
 SignedAmount = Annotated[
@@ -506,7 +500,7 @@ SpecAmount = Annotated[
     Money,
     _reads(Money, _at_most(_MOST_DOLLARS, Money.given)),
     PlainSerializer(Money.written),
-    WithJsonSchema(_written("dollars", 9, "a billion", _NO_THOUSANDS)),
+    WithJsonSchema(_written("dollars", 9, "a billion", _no_thousands('"60000", or "60.00" for sixty dollars'))),
 ]
 """Dollars that a user gives, below a billion, so that sums of many stay within an ``Amount``."""
 
@@ -527,17 +521,7 @@ SpecGpuHours = Annotated[
     int,
     _reads(int, _gpu_hours),
     PlainSerializer(lambda micros: Money(micros // _MICROS_OF_MICRO_HOUR).written()),
-    WithJsonSchema(
-        _written(
-            "GPU-hours",
-            9,
-            "a billion",
-            Rule(
-                f"type(self) != string || !self.matches('^{MAYBE_THOUSANDS.pattern}$')",
-                'three digits after the point may be meant as thousands: write "2000", or "2.00" for two hours',
-            ),
-        )
-    ),
+    WithJsonSchema(_written("GPU-hours", 9, "a billion", _no_thousands('"2000", or "2.00" for two hours'))),
 ]
 """GPU-hours that a user gives, as a decimal string; GPU-microseconds in code."""
 
