@@ -24,6 +24,7 @@ LONGEST_FILE = 800
 SMALL = 200
 """Lines: a module that is shorter, and that one other module of its package alone imports, belongs to that one."""
 OF_THEIR_OWN = {
+    "cli/parameters.py": "what a shell completes, without the commands; its table is generated",
     "providers": "a cloud is a folder of its parts: calls, kinds of nodes, hardware, prices",
     "controller/execute/node_steps.py": "mutations of Nodes, apart from those that cost money",
     "tools/commands/logs.py": "a command of its own, which `charterer run` uses too",

@@ -29,7 +29,7 @@ from charterer.tools.commands.shared.planner_answers import (
 # charterer costs
 
 
-class BudgetMonth(Printed):
+class PrintedBudgetMonth(Printed):
     """``spent``: by the ledger; null for a month that it has no more. ``stillOpen``: what is not on record yet."""
 
     name: str
@@ -46,7 +46,7 @@ class BudgetMonth(Printed):
     losses: PrintedLosses | None = None
 
 
-class CostSum(Printed):
+class PrintedCostSum(Printed):
     """A sum, with the values of the keys that were asked for. ``own`` and ``waste``: with ``--share-waste``."""
 
     budget: str
@@ -63,21 +63,21 @@ class PrintedCosts(Printed):
     month: str
     by: list[str]
     record: str | None
-    budgets: list[BudgetMonth]
-    costs: list[CostSum]
+    budgets: list[PrintedBudgetMonth]
+    costs: list[PrintedCostSum]
 
 
 # charterer report
 
 
-class SimulatedMean(Printed):
+class PrintedSimulatedMean(Printed):
     """Dollars, and the mean seconds from submission to completion."""
 
     spends: Dollars
     meanCompletionSeconds: Seconds
 
 
-class AtTheSameMoney(SimulatedMean):
+class PrintedAtTheSameMoney(PrintedSimulatedMean):
     """Job-hours that are saved for today's money."""
 
     savesJobHours: float
@@ -85,7 +85,7 @@ class AtTheSameMoney(SimulatedMean):
     savesJobHoursHigh: float | None
 
 
-class AtTheSameMeanTime(SimulatedMean):
+class PrintedAtTheSameMeanTime(PrintedSimulatedMean):
     """Dollars that are saved in today's mean time."""
 
     saves: Dollars
@@ -93,17 +93,17 @@ class AtTheSameMeanTime(SimulatedMean):
     savesHigh: Dollars | None
 
 
-class WithOtherMoney(SimulatedMean):
+class PrintedWithOtherMoney(PrintedSimulatedMean):
     """``times``: of today's money. ``sooner``: by which part of the mean time."""
 
     times: float
-    today: SimulatedMean
+    today: PrintedSimulatedMean
     sooner: float
     soonerLow: float | None
     soonerHigh: float | None
 
 
-class Interval(Printed):
+class PrintedInterval(Printed):
     """How the intervals were made."""
 
     level: float
@@ -112,14 +112,14 @@ class Interval(Printed):
     jobsInBlock: int
 
 
-class NotModelled(Printed):
+class PrintedNotModelled(Printed):
     """What was left out or simplified."""
 
     count: int
     what: str
 
 
-class BudgetReport(Printed):
+class PrintedBudgetReport(Printed):
     """The last month's jobs of a budget, simulated. ``noNumberBecause``: why there is no saving; null if there is."""
 
     name: str
@@ -131,25 +131,25 @@ class BudgetReport(Printed):
     jobsWithCurve: int
     measuredMeanCompletionSeconds: Seconds | None
     noNumberBecause: str | None
-    asAsked: SimulatedMean | None
-    atTheSameMoney: AtTheSameMoney | None
-    atTheSameMeanTime: AtTheSameMeanTime | None
-    withOtherMoney: list[WithOtherMoney]
-    interval: Interval | None
-    notModelled: list[NotModelled]
+    asAsked: PrintedSimulatedMean | None
+    atTheSameMoney: PrintedAtTheSameMoney | None
+    atTheSameMeanTime: PrintedAtTheSameMeanTime | None
+    withOtherMoney: list[PrintedWithOtherMoney]
+    interval: PrintedInterval | None
+    notModelled: list[PrintedNotModelled]
     losses: PrintedLosses
 
 
 class PrintedReport(Printed):
     """What Charterer saves on the last month's jobs."""
 
-    budgets: list[BudgetReport]
+    budgets: list[PrintedBudgetReport]
 
 
 # charterer predict
 
 
-class PredictedStep(Printed):
+class PrintedPredictedStep(Printed):
     """Seconds of a step at a width; nine of ten outcomes lie between ``low`` and ``high``."""
 
     gpuType: str
@@ -162,19 +162,19 @@ class PredictedStep(Printed):
     source: str
 
 
-class PredictedClass(Printed):
+class PrintedPredictedClass(Printed):
     """``missing``: why nothing is predicted. ``classesAlike``: that tell of this one."""
 
     namespace: str
     name: str
-    steps: list[PredictedStep]
+    steps: list[PrintedPredictedStep]
     checkpointSeconds: Seconds | None
     checkpointBasis: str | None
     classesAlike: int
     missing: str | None
 
 
-class PredictedStart(Printed):
+class PrintedPredictedStart(Printed):
     """Seconds until a new node is ready. ``seen``: starts. ``declaredSeconds``: ``spec.startSeconds``."""
 
     name: str
@@ -186,8 +186,8 @@ class PredictedStart(Printed):
 class PrintedPrediction(Printed):
     """How long steps, checkpoints and start-ups will take."""
 
-    classes: list[PredictedClass]
-    pools: list[PredictedStart]
+    classes: list[PrintedPredictedClass]
+    pools: list[PrintedPredictedStart]
     nobodyActs: str | None
     warnings: list[str]
 
@@ -195,7 +195,7 @@ class PrintedPrediction(Printed):
 # charterer doctor and preflight
 
 
-class Finding(Printed):
+class PrintedFinding(Printed):
     """``remedy``: what to do; null if nothing. ``lostHourly``: what it costs an hour until then."""
 
     ok: bool
@@ -211,10 +211,10 @@ class PrintedFindings(Printed):
     """What the checks of a cluster found."""
 
     ok: bool
-    findings: list[Finding]
+    findings: list[PrintedFinding]
 
 
-class PoolFinding(Printed):
+class PrintedPoolFinding(Printed):
     """What a check of a pool found."""
 
     subject: str
@@ -222,38 +222,38 @@ class PoolFinding(Printed):
     message: str
 
 
-class CheckedPool(Printed):
+class PrintedCheckedPool(Printed):
     """The checks of a pool."""
 
     pool: str
     ok: bool
-    findings: list[PoolFinding]
+    findings: list[PrintedPoolFinding]
 
 
 class PrintedPreflight(Printed):
     """What the checks of pools found."""
 
-    pools: list[CheckedPool]
+    pools: list[PrintedCheckedPool]
 
 
 # charterer bill
 
 
-class BillFile(Printed):
+class PrintedBillFile(Printed):
     """A bill that was read, and its format."""
 
     path: str
     format: str
 
 
-class Covered(Printed):
+class PrintedCovered(Printed):
     """A time that bills cover."""
 
     start: Time
     end: Time
 
 
-class BillDifference(Printed):
+class PrintedBillDifference(Printed):
     """A group of machines. ``difference``: the bill less the ledger, which ``causes`` adds up to. A text is empty where
     rows are not grouped by it."""
 
@@ -275,11 +275,11 @@ class BillDifference(Printed):
 class PrintedBill(Printed):
     """What clouds bill beside the record of costs. ``covered``: by cloud."""
 
-    files: list[BillFile]
+    files: list[PrintedBillFile]
     linesRead: int
-    covered: dict[str, list[Covered]]
-    differences: list[BillDifference]
-    total: BillDifference
+    covered: dict[str, list[PrintedCovered]]
+    differences: list[PrintedBillDifference]
+    total: PrintedBillDifference
     notes: list[str]
     found: list[str]
     unknown: list[str]
@@ -288,14 +288,14 @@ class PrintedBill(Printed):
 # charterer simulate
 
 
-class SimulatedPool(Printed):
+class PrintedSimulatedPool(Printed):
     """What was rented in a pool."""
 
     rentedGPUHours: float
     dollars: float
 
 
-class SimulatedPolicy(Printed):
+class PrintedSimulatedPolicy(Printed):
     """A workload under a policy. ``paysPerJobHour``: its exchange rate. ``never``: jobs that do not end, which no mean
     counts."""
 
@@ -313,7 +313,7 @@ class SimulatedPolicy(Printed):
     complete: int
     never: list[str]
     interruptions: int
-    pools: dict[str, SimulatedPool]
+    pools: dict[str, PrintedSimulatedPool]
 
 
 # charterer run
@@ -339,7 +339,7 @@ ANSWERS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "predict": TypeAdapter(PrintedPrediction),
     "costs": TypeAdapter(PrintedCosts),
     "doctor": TypeAdapter(PrintedFindings),
-    "simulate": TypeAdapter(list[SimulatedPolicy]),
+    "simulate": TypeAdapter(list[PrintedSimulatedPolicy]),
     "preflight": TypeAdapter(PrintedPreflight),
     "bill": TypeAdapter(PrintedBill),
     "run": TypeAdapter(PrintedJob),

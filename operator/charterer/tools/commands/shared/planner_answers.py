@@ -19,7 +19,7 @@ Time = Annotated[str, Field(description="A time in UTC, as in RFC 3339.")]
 ClassName = Annotated[str | None, Field(alias="class")]
 
 
-class GPUs(Printed):
+class PrintedGPUs(Printed):
     """GPUs of a pool. ``slice`` and ``variant``: empty for whole GPUs and the job's own template. ``hourly``: what they
     cost an hour."""
 
@@ -30,7 +30,7 @@ class GPUs(Printed):
     hourly: Dollars | None = None
 
 
-class LatePool(Printed):
+class PrintedLatePool(Printed):
     """A pool whose next node comes late. The keys from ``refusedPool`` on are there after a refusal."""
 
     name: str
@@ -46,7 +46,7 @@ class LatePool(Printed):
     code: str | None = None
 
 
-class LossPlace(Printed):
+class PrintedLossPlace(Printed):
     """Where most of a loss is."""
 
     namespace: str | None
@@ -55,17 +55,17 @@ class LossPlace(Printed):
     dollars: Dollars
 
 
-class LossCause(Printed):
+class PrintedLossCause(Printed):
     """Dollars lost by a cause. ``known``: how that is known. ``toDo``: what lessens it."""
 
     cause: str
     dollars: Dollars
     known: str
-    mostIn: LossPlace
+    mostIn: PrintedLossPlace
     toDo: str
 
 
-class LossOfClass(Printed):
+class PrintedLossOfClass(Printed):
     """What the jobs of a class lost."""
 
     namespace: str
@@ -81,8 +81,8 @@ class PrintedLosses(Printed):
     trained: Dollars
     notReported: Dollars
     lost: Dollars
-    causes: list[LossCause]
-    byJobs: list[LossOfClass]
+    causes: list[PrintedLossCause]
+    byJobs: list[PrintedLossOfClass]
 
 
 class PrintedAnswer(Printed):
@@ -98,7 +98,7 @@ class PrintedAnswer(Printed):
 # charterer plan
 
 
-class PlannedAction(Printed):
+class PrintedPlannedAction(Printed):
     """``action``: rent, release, start, move or stop. ``count``: nodes. ``onlyObserved``: it will not happen."""
 
     action: str
@@ -109,7 +109,7 @@ class PlannedAction(Printed):
     onlyObserved: bool
 
 
-class FamilySums(Printed):
+class PrintedFamilySums(Printed):
     """A budget's sums together with all budgets below it."""
 
     amount: Dollars
@@ -121,7 +121,7 @@ class FamilySums(Printed):
     forecastHigh: Dollars | None
 
 
-class InCurrency(Printed):
+class PrintedInCurrency(Printed):
     """A budget's amount and spending in its own currency."""
 
     currency: str
@@ -131,7 +131,7 @@ class InCurrency(Printed):
     spent: str
 
 
-class Loan(Printed):
+class PrintedLoan(Printed):
     """What a budget lends another one."""
 
     lender: str
@@ -139,7 +139,7 @@ class Loan(Printed):
     amount: Dollars
 
 
-class BudgetShare(Printed):
+class PrintedBudgetShare(Printed):
     """A share of a budget's money, or what is left for all others. ``part``: of the money."""
 
     name: str
@@ -164,7 +164,7 @@ class PrintedCommitment(Printed):
     nodeMoreSaves: Dollars
 
 
-class Arrivals(Printed):
+class PrintedArrivals(Printed):
     """How often jobs come, and how that is known."""
 
     perHour: float
@@ -172,7 +172,7 @@ class Arrivals(Printed):
     batches: int
 
 
-class AmountPoint(Printed):
+class PrintedAmountPoint(Printed):
     """What another amount would buy. ``times``: of today's amount. ``fit``: in which way jobs fit it."""
 
     times: float
@@ -186,15 +186,15 @@ class AmountPoint(Printed):
     poolsHaveRoom: bool
 
 
-class MoreOrLess(Printed):
+class PrintedMoreOrLess(Printed):
     """Amounts and what they buy."""
 
     smallestSufficient: Dollars
     largestUseful: Dollars
-    amounts: list[AmountPoint]
+    amounts: list[PrintedAmountPoint]
 
 
-class WithoutCapacity(Printed):
+class PrintedWithoutCapacity(Printed):
     """What the same jobs would cost without a kind of capacity. ``more`` is null if they could not be as fast."""
 
     kind: str
@@ -207,7 +207,18 @@ class WithoutCapacity(Printed):
     jobsPerHourWithoutPool: float
 
 
-class PlannedBudget(Printed):
+class PrintedGpuHours(Printed):
+    """An amount of GPU-hours of a budget. ``committed``: what is used, and what runs may hold until an orderly end.
+    ``released``: the part of the amount for the time so far and the next ten days."""
+
+    gpuType: str
+    amount: float
+    used: float
+    committed: float
+    released: float
+
+
+class PrintedPlannedBudget(Printed):
     """``paysPerHourSaved``: the most that is paid to finish a job of weight 1 an hour earlier. ``spentFor``: dollars by
     cause."""
 
@@ -216,11 +227,12 @@ class PlannedBudget(Printed):
     amount: Dollars
     period: str
     aim: Dollars
-    inCurrency: InCurrency | None
+    inCurrency: PrintedInCurrency | None
     parent: str | None
-    withDescendants: FamilySums | None
-    loans: list[Loan]
-    shares: list[BudgetShare]
+    withDescendants: PrintedFamilySums | None
+    loans: list[PrintedLoan]
+    shares: list[PrintedBudgetShare]
+    gpuHours: list[PrintedGpuHours]
     spent: Dollars
     spentFor: dict[str, Dollars]
     committed: Dollars
@@ -228,7 +240,7 @@ class PlannedBudget(Printed):
     toCome: Dollars
     commitmentsToCome: Dollars
     commitments: list[PrintedCommitment]
-    arrivals: Arrivals
+    arrivals: PrintedArrivals
     forecast: Dollars | None
     forecastLow: Dollars | None
     forecastHigh: Dollars | None
@@ -238,11 +250,11 @@ class PlannedBudget(Printed):
     paysPerHourSaved: Dollars | None
     feasible: bool
     meanCompletionSeconds: Seconds | None
-    moreOrLess: MoreOrLess | None
-    withoutCapacity: list[WithoutCapacity]
+    moreOrLess: PrintedMoreOrLess | None
+    withoutCapacity: list[PrintedWithoutCapacity]
 
 
-class OperatorLimits(Printed):
+class PrintedOperatorLimits(Printed):
     """The operator's own limits, null where there is none, and what counts against them."""
 
     nodes: int | None
@@ -251,7 +263,7 @@ class OperatorLimits(Printed):
     hasHourly: Dollars
 
 
-class ScarcePool(Printed):
+class PrintedScarcePool(Printed):
     """A pool with fewer nodes than jobs would take. ``limit``: what binds; the worths are beyond the price."""
 
     name: str
@@ -262,20 +274,20 @@ class ScarcePool(Printed):
     jobsWait: bool
 
 
-class Stage(GPUs):
+class PrintedStage(PrintedGPUs):
     """GPUs until a part of the work is done."""
 
     untilPartOfWork: float
 
 
-class ClassPath(Printed):
+class PrintedClassPath(Printed):
     """The way of a part of the jobs of a class."""
 
     partOfJobs: float
-    stages: list[Stage]
+    stages: list[PrintedStage]
 
 
-class PlannedClass(Printed):
+class PrintedPlannedClass(Printed):
     """What a new job of a class is given."""
 
     budget: str
@@ -284,10 +296,10 @@ class PlannedClass(Printed):
     arrivalsPerHour: float
     seconds: Seconds
     cost: Dollars
-    paths: list[ClassPath]
+    paths: list[PrintedClassPath]
 
 
-class ComparedOption(GPUs):
+class PrintedComparedOption(PrintedGPUs):
     """An option from a job's status."""
 
     gpuType: str | None
@@ -301,7 +313,7 @@ class ComparedOption(GPUs):
     why: str | None
 
 
-class PlannedJob(Printed):
+class PrintedPlannedJob(Printed):
     """``has``: its GPUs now; ``wants``: those that it is to have. ``message``: why. With rights in one namespace only,
     it has ``gpus``, ``pool``, ``eta``, ``cost`` and ``best`` instead."""
 
@@ -309,8 +321,8 @@ class PlannedJob(Printed):
     name: str
     state: str | None = None
     budget: str | None = None
-    has: GPUs | None = None
-    wants: GPUs | None = None
+    has: PrintedGPUs | None = None
+    wants: PrintedGPUs | None = None
     secondsLeft: Seconds | None = None
     startsAbout: Time | None = None
     endsAbout: Time | None = None
@@ -320,10 +332,10 @@ class PlannedJob(Printed):
     pool: str | None = None
     eta: Time | None = None
     cost: Dollars | None = None
-    best: ComparedOption | None = None
+    best: PrintedComparedOption | None = None
 
 
-class Problem(Printed):
+class PrintedProblem(Printed):
     """An object that cannot be used as it is."""
 
     kind: str
@@ -333,20 +345,20 @@ class Problem(Printed):
     message: str
 
 
-class PlanParts(Printed):
+class PrintedPlanParts(Printed):
     """What a plan says; all but the jobs is absent with rights in one namespace only."""
 
-    actions: list[PlannedAction] = []
-    budgets: list[PlannedBudget] = []
-    operatorLimits: OperatorLimits | None = None
-    scarcePools: list[ScarcePool] = []
-    latePools: list[LatePool] = []
-    classes: list[PlannedClass] = []
-    jobs: list[PlannedJob] = []
-    problems: list[Problem] = []
+    actions: list[PrintedPlannedAction] = []
+    budgets: list[PrintedPlannedBudget] = []
+    operatorLimits: PrintedOperatorLimits | None = None
+    scarcePools: list[PrintedScarcePool] = []
+    latePools: list[PrintedLatePool] = []
+    classes: list[PrintedPlannedClass] = []
+    jobs: list[PrintedPlannedJob] = []
+    problems: list[PrintedProblem] = []
 
 
-class AmountEffect(Printed):
+class PrintedAmountEffect(Printed):
     """What another amount would change in the rest of the period."""
 
     budget: str
@@ -357,27 +369,27 @@ class AmountEffect(Printed):
     jobsWithOtherGpus: int
 
 
-class WhatIf(Printed):
+class PrintedWhatIf(Printed):
     """The changes that were asked for, the actions that they add and drop, and the plan without them."""
 
     changes: list[str]
-    effects: list[AmountEffect]
-    actionsAdded: list[PlannedAction]
-    actionsDropped: list[PlannedAction]
-    asItIs: PlanParts
+    effects: list[PrintedAmountEffect]
+    actionsAdded: list[PrintedPlannedAction]
+    actionsDropped: list[PrintedPlannedAction]
+    asItIs: PrintedPlanParts
 
 
-class PrintedPlan(PrintedAnswer, PlanParts):
+class PrintedPlan(PrintedAnswer, PrintedPlanParts):
     """The present plan. ``namespace``: the only one that the account may read."""
 
     namespace: str | None = None
-    whatIf: WhatIf | None = None
+    whatIf: PrintedWhatIf | None = None
 
 
 # charterer explain and quote
 
 
-class Count(Printed):
+class PrintedCount(Printed):
     """A figure that an option's numbers have in them, and how it is known."""
 
     what: str
@@ -385,7 +397,7 @@ class Count(Printed):
     known: str
 
 
-class JobOption(GPUs):
+class PrintedJobOption(PrintedGPUs):
     """One option of a job. ``rank``: chosen, too dear, too slow or worse; ``perHourSaved``: beside the cheaper one."""
 
     chosen: bool
@@ -401,13 +413,13 @@ class JobOption(GPUs):
     reports: int | None = None
     nodes: str | None = None
     held: str | None = None
-    counts: list[Count] = []
+    counts: list[PrintedCount] = []
     gpuType: str | None = None
     capacityType: str | None = None
     why: str | None = None
 
 
-class RuledOutOption(GPUs):
+class PrintedRuledOutOption(PrintedGPUs):
     """An option that the job cannot have, and the reason ``why``."""
 
     secondsLeft: Seconds | None = None
@@ -421,7 +433,7 @@ class RuledOutOption(GPUs):
     nodes: str | None = None
 
 
-class Condition(Printed):
+class PrintedCondition(Printed):
     """``status``: True, False or Unknown; absent where only a true one is told."""
 
     status: str | None = None
@@ -429,7 +441,7 @@ class Condition(Printed):
     message: str
 
 
-class EmptyNode(Printed):
+class PrintedEmptyNode(Printed):
     """The node of a job with GPUs that nobody uses. ``rental``: null while it is not rented."""
 
     rental: str | None
@@ -438,16 +450,16 @@ class EmptyNode(Printed):
     hourly: Dollars
 
 
-class MoreNodes(Printed):
+class PrintedMoreNodes(Printed):
     """The job with some nodes more in the pool. ``option``: null if it stays the same."""
 
     pool: str
     nodes: int
-    option: GPUs | None
+    option: PrintedGPUs | None
     otherJobs: list[str]
 
 
-class LeftAlone(Printed):
+class PrintedLeftAlone(Printed):
     """A width that is not tried, until a time."""
 
     gpuType: str
@@ -457,7 +469,7 @@ class LeftAlone(Printed):
     message: str
 
 
-class WinningChange(GPUs):
+class PrintedWinningChange(PrintedGPUs):
     """What would make another option win: a rate, a price or more work left."""
 
     paysPerHourSaved: Dollars | None
@@ -474,8 +486,9 @@ class PrintedExplanation(PrintedAnswer):
     summary: str
     reason: str | None
     message: str | None
-    limits: dict[str, Condition]
-    heldUp: dict[str, Condition]
+    notStarting: str | None = None
+    limits: dict[str, PrintedCondition]
+    heldUp: dict[str, PrintedCondition]
     resizing: str | None
     sessions: str | None = None
     budget: str | None
@@ -484,18 +497,18 @@ class PrintedExplanation(PrintedAnswer):
     share: str | None = None
     workSecondsLeft: Seconds | None = None
     workKnown: bool | None = None
-    options: list[JobOption] | None
-    node: EmptyNode | None = None
-    ruledOut: list[RuledOutOption]
-    latePools: list[LatePool] = []
-    moreNodes: list[MoreNodes] = []
-    leftAlone: list[LeftAlone] | None = None
+    options: list[PrintedJobOption] | None
+    node: PrintedEmptyNode | None = None
+    ruledOut: list[PrintedRuledOutOption]
+    latePools: list[PrintedLatePool] = []
+    moreNodes: list[PrintedMoreNodes] = []
+    leftAlone: list[PrintedLeftAlone] | None = None
     unusedVariants: dict[str, str] | None = None
-    changes: list[WinningChange] | None = None
-    troubles: list[Condition] | None = None
+    changes: list[PrintedWinningChange] | None = None
+    troubles: list[PrintedCondition] | None = None
 
 
-class DollarRange(Printed):
+class PrintedDollarRange(Printed):
     """Nine of ten outcomes lie between ``low`` and ``high``."""
 
     low: Dollars
@@ -503,7 +516,7 @@ class DollarRange(Printed):
     high: Dollars
 
 
-class SecondsRange(Printed):
+class PrintedSecondsRange(Printed):
     """Nine of ten outcomes lie between ``low`` and ``high``."""
 
     low: Seconds
@@ -511,28 +524,28 @@ class SecondsRange(Printed):
     high: Seconds
 
 
-class QuotedChoice(GPUs):
+class PrintedQuotedChoice(PrintedGPUs):
     """``secondsAreFrom``: now, or its start where nobody knows when that is."""
 
-    cost: DollarRange
-    seconds: SecondsRange
+    cost: PrintedDollarRange
+    seconds: PrintedSecondsRange
     secondsAreFrom: str
     costOfEmptyGPUs: Dollars
-    counts: list[Count]
-    spread: list[Count]
+    counts: list[PrintedCount]
+    spread: list[PrintedCount]
 
 
-class QuotedTarget(Printed):
+class PrintedQuotedTarget(Printed):
     """Whether the job ends by a time. ``chance``: of the choice that is the cheapest to do so."""
 
     target: Time
     met: bool
     earliest: Time | None
-    choice: QuotedChoice | None
+    choice: PrintedQuotedChoice | None
     chance: float | None
 
 
-class Delay(Printed):
+class PrintedDelay(Printed):
     """How much later another job would end; null where that is not known."""
 
     job: str
@@ -548,7 +561,7 @@ class PrintedQuote(PrintedAnswer):
     canRun: bool
     reason: str | None
     message: str | None
-    choices: dict[str, QuotedChoice]
-    by: QuotedTarget | None = None
-    delays: list[Delay]
+    choices: dict[str, PrintedQuotedChoice]
+    by: PrintedQuotedTarget | None = None
+    delays: list[PrintedDelay]
     quote: dict[str, Any] | None
