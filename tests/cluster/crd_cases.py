@@ -112,6 +112,11 @@ def _batch(**changes: int) -> Json:
     return make("SpeedupProfile", batch={"own": 64, "largest": 4096, "largestPerGpu": 32, **changes})
 
 
+def gpu_hours(amount: object) -> Json:
+    """The smallest GPUBudget with these GPU-hours."""
+    return make("GPUBudget", gpuHours=[{"gpuType": "NVIDIA-H100-80GB-HBM3", "amount": amount}])
+
+
 def dollars(limit: str) -> str:
     return f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
 
@@ -155,6 +160,21 @@ CASES: tuple[Case, ...] = (
             make(kind, **{field: "60.000"}),
         )
         for kind, field in (("GPUBudget", "amount"), ("TrainingJob", "maxCost"))
+    ),
+    *(
+        Case(
+            "GPUBudget",
+            'write GPU-hours from 0 to less than a billion as digits in quotes, such as "60000" or "12.80"',
+            gpu_hours("2000"),
+            gpu_hours(wrong),
+        )
+        for wrong in (2000, "-1", "many", "1000000000")
+    ),
+    Case(
+        "GPUBudget",
+        'three digits after the point may be meant as thousands: write "2000", or "2.00" for two hours',
+        gpu_hours("2.00"),
+        gpu_hours("2.000"),
     ),
     Case("TrainingJob", dollars("a billion"), make("TrainingJob", maxCost="50"), make("TrainingJob", maxCost=50)),
     Case("TrainingJob", dollars("a billion"), make("TrainingJob", maxCost="0.5"), make("TrainingJob", maxCost="five")),

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tests.cluster.crd_cases import Case, make
+from tests.cluster.crd_cases import Case, Json, make
+
+
+def with_resource(kind: str, resource: str) -> Json:
+    """The smallest object of a kind with this spec.resource, which pools of a set have in their template."""
+    if kind == "GPUPoolSet":
+        return make(kind, template={"spec": {"maxNodes": 6, "resource": resource}})
+    return make(kind, resource=resource)
+
 
 SLICE_CASES = (
     Case(
@@ -55,10 +63,10 @@ SLICE_CASES = (
         Case(
             kind,
             f"resource: {told}",
-            make(kind, resource="npu.example.com/Model-7"),
-            make(kind, resource=wrong),
+            with_resource(kind, "npu.example.com/Model-7"),
+            with_resource(kind, wrong),
         )
-        for kind in ("GPUPool", "TrainingJob")
+        for kind in ("GPUPool", "GPUPoolSet", "TrainingJob")
         for told, wrong in (
             ("it must be the name of an extended resource, such as example.com/npu, as nodes show it", "cpu"),
             (
