@@ -23,7 +23,7 @@ def closed(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     found = {key: closed(each) for key, each in schema.items()}
-    if "properties" in found and found.get("title") != "CostSum":
+    if "properties" in found and found.get("title") != "PrintedCostSum":
         found["additionalProperties"] = False
     return found
 
