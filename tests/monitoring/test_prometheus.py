@@ -117,6 +117,7 @@ async def test_every_alert_fires_on_what_the_operator_really_exports(prometheus:
         failed_steps=2,
         refused_calls=4,
         spent="2000.01",
+        gpu_hours=1_801.0,
         forecast_low="1001",
         feasible=False,
         dollars={Cause.JOB: "2", Cause.IDLE: "2"},

@@ -79,7 +79,7 @@ def group(name: str, **fields: object) -> Mapping[str, object]:
         "maxSize": 20,
         "startupSeconds": [0.2],
         "retrySeconds": 0.5,
-        "listedSeconds": 4,
+        "listedSeconds": 15,
         "nodeDeletionSeconds": 60,
         **fields,
     }

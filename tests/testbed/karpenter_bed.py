@@ -21,8 +21,8 @@ from tests.testbed.karpenter_process import GPU, NODE_CLASS, KarpenterProcess
 
 CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", namespaced=False)
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
-HOURLY = "32.77"
-"""Hourly price of a p4d.24xlarge on demand in Karpenter's metrics."""
+HOURLY = {"p4d.24xlarge": "32.77", "mi300x-8x": "48.00", "npu-8x": "21.50"}
+"""Hourly prices on demand in Karpenter's metrics, by instance type."""
 
 
 def _seconds(instant: str) -> float:
@@ -112,7 +112,8 @@ class KarpenterBed(Bed):
             assert machine.ended is not None
             assert began <= machine.launched, (name, began, machine)
             assert floor(machine.ended) <= ended <= time(), (name, ended, machine)
-            lines[name] = Price.parse(HOURLY).cost(round(ended - began)).micros
+            hourly = Price.parse(HOURLY[metadata["labels"]["node.kubernetes.io/instance-type"]])
+            lines[name] = hourly.cost(round(ended - began)).micros
         assert not machines, f"machines that no claim tells: {machines}"
         return lines, sum(lines.values())
 
