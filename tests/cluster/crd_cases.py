@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from charterer.api.models.clouds import CLOUD_FIELDS
-from charterer.api.models.kinds import KINDS
 from tests.testbed.controlplane import ControlPlane
+from tests.testbed.served import install_definitions
 
 Json = dict[str, Any]
 
@@ -19,9 +19,7 @@ CRDS = ROOT / "crds"
 
 def install_crds(plane: ControlPlane) -> ControlPlane:
     """Returns once all kinds can be used; may be repeated."""
-    plane.kubectl("apply", "--server-side", "-f", str(CRDS))
-    names = [f"customresourcedefinition/{kind.crd_name}" for kind in KINDS]
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    install_definitions(plane, CRDS)
     return plane
 
 

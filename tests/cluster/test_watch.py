@@ -20,6 +20,7 @@ from charterer.cluster.resync import SETTLE, Resync
 from charterer.cluster.store import ObjectKey, Store, WatchedKind
 from charterer.cluster.watch import LATER_SECONDS, Watch
 from charterer.workloads import ALL_KINDS
+from tests.cluster.crd_cases import install_crds
 from tests.cluster.support import (
     WIDGETS,
     Changes,
@@ -34,8 +35,6 @@ from tests.cluster.support import (
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
 from tests.testbed.storm import StormProxy
-
-CRDS = Path(__file__).parents[2] / "crds"
 
 Data = tuple[tuple[str, str], ...]
 MAPS: WatchedKind[Data] = WatchedKind("ConfigMap", CONFIG_MAPS, data_of, labels="charterer.test/kept")
@@ -375,8 +374,7 @@ async def test_kinds_of_one_resource_each_get_their_own(control_plane: ControlPl
 
 
 async def test_all_of_charterers_kinds_are_listed_and_watched(control_plane: ControlPlane, client: Client) -> None:
-    control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
-    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRDS))
+    await asyncio.to_thread(install_crds, control_plane)
     namespace = await make_namespace(client)
     store = Store(ALL_KINDS)
     changes = Changes(store)

@@ -25,6 +25,7 @@ from demo.pace import Pace
 from demo.replay import JOBS, PODS, Replay
 from demo.scenario import NAMESPACE, ReplayJob, Scenario
 from demo.tables import T4, Application
+from tests.cluster.crd_cases import install_crds
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
 
@@ -59,8 +60,7 @@ def one_job(name: str) -> OneJob:
 @pytest.fixture(scope="module")
 def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """With the custom resources and the team's namespace, and a node for pods."""
-    control_plane.kubectl("apply", "--server-side", f"--filename={CRDS}")
-    control_plane.kubectl("wait", "--for=condition=Established", "crd/trainingjobs.charterer.dev", "--timeout=30s")
+    install_crds(control_plane)
     for kind in ("Namespace", "Node"):
         control_plane.kubectl("apply", "--server-side", "--filename=-", input=json.dumps(_base(kind)))
     yield control_plane

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tests.testbed import credentials, ports, released
+from tests.testbed import credentials, ports, released, served
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.job_controllers import JobController
 from tests.testbed.supervise import Supervisor
@@ -94,10 +94,7 @@ class JobControllerProcesses:
         self.stop()
 
     def _install(self, name: str, controller: JobController) -> None:
-        files = [argument for crd in controller.crds for argument in ("-f", str(crd))]
-        self._plane.kubectl("apply", "--server-side", *files)
-        for crd in controller.crds:
-            released.wait_until_served(self._plane, yaml.safe_load(crd.read_text())["metadata"]["name"])
+        served.install_definitions(self._plane, *controller.crds)
         folder = self._temporary(name) / "k8s-webhook-server" / "serving-certs"
         folder.mkdir(parents=True)
         authority = folder / "ca.crt"

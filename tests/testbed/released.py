@@ -10,7 +10,6 @@ import base64
 import http.client
 import json
 import ssl
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -18,11 +17,11 @@ from typing import Any
 
 import yaml
 
+from tests.testbed import served
 from tests.testbed.controlplane import ControlPlane
 
 PATIENCE_SECONDS = 180.0
 """Seconds after which a controller counts as hanging, on a busy machine too."""
-_POLL_SECONDS = 0.05
 _NOT_HERE = ("Deployment", "APIService", "Secret", "ServiceMonitor")
 """Kinds that run a controller inside the cluster or expose it there."""
 _FIRST = ("Namespace", "CustomResourceDefinition")
@@ -41,9 +40,8 @@ def apply_manifest(plane: ControlPlane, folder: Path, port: int, authority: byte
     documents = [raw for raw in documents if raw["kind"] not in _NOT_HERE]
     first = [_converted_on_loopback(raw, port, authority) for raw in documents if raw["kind"] in _FIRST]
     _apply(plane, first)
-    for raw in first:
-        if raw["kind"] == "CustomResourceDefinition":
-            wait_until_served(plane, raw["metadata"]["name"])
+    definitions = [raw["metadata"]["name"] for raw in first if raw["kind"] == "CustomResourceDefinition"]
+    served.wait_until_served(plane, definitions)
     hooks = [on_loopback(raw, port, authority) for raw in documents if is_webhooks(raw)]
     _apply(plane, [*[raw for raw in documents if raw["kind"] not in _FIRST and not is_webhooks(raw)], *hooks])
     return [hook["clientConfig"]["url"].partition(str(port))[2] for raw in hooks for hook in raw["webhooks"]]
@@ -79,19 +77,6 @@ def _converted_on_loopback(document: dict[str, Any], port: int, authority: bytes
 def _client(config: Mapping[str, Any], port: int, authority: bytes) -> dict[str, str]:
     url = f"https://127.0.0.1:{port}{config['service']['path']}"
     return {"url": url, "caBundle": base64.b64encode(authority).decode()}
-
-
-def wait_until_served(plane: ControlPlane, definition: str) -> None:
-    """Wait until the definition is established. `kubectl wait` fails if the definition has no status yet."""
-    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        conditions = (plane.call("GET", path).get("status") or {}).get("conditions") or ()
-        if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
-            return
-        if time.monotonic() > deadline:
-            raise ReleasedError(f"{definition} is not served: {conditions}")
-        time.sleep(_POLL_SECONDS)
 
 
 def serves(port: int) -> bool:

@@ -1,0 +1,76 @@
+"""A kind that is installed can be used at once: by kubectl, and by policies that change its objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.served import install_definitions
+
+WIDGETS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.served.example"},
+    "spec": {
+        "group": "served.example",
+        "scope": "Namespaced",
+        "names": {"kind": "Widget", "plural": "widgets", "shortNames": ["wdg"]},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"size": {"type": "integer"}}}},
+            }
+        ],
+    },
+}
+POLICY = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: widgets}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: ["", served.example], apiVersions: [v1], operations: [CREATE], resources: [configmaps, widgets]}
+  matchConditions: [{name: ours, expression: object.metadata.name == 'served'}]
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/metadata/labels', value: {'seen': 'yes'}}]"}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: widgets}
+spec: {policyName: widgets}
+"""
+
+
+@pytest.fixture
+def with_policy(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Its policy changes objects already."""
+    control_plane.kubectl("apply", "--server-side", "-f", "-", input=POLICY)
+    while "labels" not in _create(control_plane, "/api/v1", "v1", "ConfigMap")["metadata"]:
+        pass
+    yield control_plane
+    control_plane.kubectl("delete", "-f", "-", input=POLICY)
+    control_plane.kubectl("delete", "crd", "widgets.served.example", "--ignore-not-found")
+
+
+@pytest.mark.programs
+def test_a_kind_can_be_used_once_its_definition_is_installed(with_policy: ControlPlane, tmp_path: Path) -> None:
+    (tmp_path / "widgets.json").write_text(json.dumps(WIDGETS))
+    install_definitions(with_policy, tmp_path)
+    assert "size" in with_policy.kubectl("explain", "wdg")
+    made = _create(with_policy, "/apis/served.example/v1", "served.example/v1", "Widget")
+    assert made["metadata"]["labels"] == {"seen": "yes"}
+
+
+def _create(plane: ControlPlane, base: str, api_version: str, kind: str) -> dict[str, dict[str, object]]:
+    body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "served"}}
+    return plane.call("POST", f"{base}/namespaces/default/{kind.lower()}s?dryRun=All", body)
