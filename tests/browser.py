@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from tests.patience import PATIENCE
+
 CHROMIUM: Final = shutil.which("chromium") or shutil.which("google-chrome") or ""
 _FLAGS: Final = (
     "--headless",
@@ -45,7 +47,7 @@ class Browser:
         number = next(self._numbers)
         waiting = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             answer = await waiting
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']['message']}")
@@ -67,7 +69,7 @@ class Browser:
         await self.send("Page.enable")
         self._loaded.clear()
         await self.send("Page.navigate", url=url)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await self._loaded.wait()
 
     async def run(self, script: str) -> Any:
@@ -160,7 +162,7 @@ def _content(file: Path) -> str:
 
 async def _port(file: Path, process: asyncio.subprocess.Process) -> int:
     """The port on which Chromium listens, once it says so."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not (text := await asyncio.to_thread(_content, file)):
             if process.returncode is not None:
                 raise RuntimeError(f"{CHROMIUM} ended with {process.returncode} before it listened")

@@ -10,11 +10,11 @@ from typing import Any
 from charterer.api.names import ANNOTATION_CREATED_BY
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import EVENTS, GPU_BUDGETS, JOBS, PODS, TRAINING_JOBS
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import Bed
 from tests.testbed.controlplane import EXIT_CODE
 
 ADOPT = "charterer.dev/adopt"
-_HOLDING_SECONDS = 30.0
 
 
 def plain_job(name: str, *, pods: int = 1, gpus: int = 4, indexed: bool = True, **spec: Any) -> RawObject:
@@ -161,7 +161,7 @@ async def edit_budget(bed: Bed, **spec: object) -> None:
 
 async def once_held(bed: Bed) -> None:
     """Wait until the API server holds for the budget: it learns of new policies and budgets a moment later."""
-    async with asyncio.timeout(_HOLDING_SECONDS):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             stored = await bed.kube.post(JOBS.all(bed.namespace), plain_job("probe"), dry_run=True)
             if stored["spec"]["suspend"]:
@@ -171,7 +171,7 @@ async def once_held(bed: Bed) -> None:
 
 async def once_users_are(bed: Bed, written: bool) -> None:
     """Wait until the API server writes who creates a Job, or does not: it learns of policies a moment later."""
-    async with asyncio.timeout(_HOLDING_SECONDS):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             made = await bed.kube.post(JOBS.all(bed.namespace), plain_job("probe"), dry_run=True)
             if (ANNOTATION_CREATED_BY in (made["metadata"].get("annotations") or {})) is written:

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from charterer.cluster.errors import Forbidden
-
-_IN_FORCE_SECONDS = 30.0
+from tests.patience import OPERATORS_PATIENCE
 
 
 async def once_refused(attempt: Callable[[], Awaitable[object]]) -> str:
     """Why a dry run is forbidden, once it is."""
-    async with asyncio.timeout(_IN_FORCE_SECONDS):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             try:
                 await attempt()

@@ -15,6 +15,7 @@ from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import AlreadyExists, NotFound
 from charterer.cluster.paths import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from charterer.cluster.store import Store
+from tests.patience import OPERATORS_PATIENCE
 
 WIDGETS = Resource("cluster.test.charterer.dev", "v1", "widgets", namespaced=True)
 
@@ -92,7 +93,7 @@ async def install_widgets(client: Client) -> None:
 
 async def served(client: Client, resource: Resource) -> None:
     """Wait until lists of it succeed."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             try:
                 await client.list(resource.all())

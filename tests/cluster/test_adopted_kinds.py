@@ -26,6 +26,7 @@ from tests.cluster.commands import charterer
 from tests.cluster.test_stuck import warned
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
 from tests.lanes import repeats
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import SYSTEM, Bed, dismantle, group, install_charts, parts_of_bed
 from tests.testbed.controlplane import EXIT_CODE, ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
@@ -297,7 +298,7 @@ async def test_a_ray_job_whose_submitter_a_quota_refuses_says_so_and_runs_once_t
 
 async def _until_jobs_are_refused(bed: Bed) -> None:
     """The API server takes a moment to know a quota."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             try:
                 await bed.kube.post(JOBS.all(bed.namespace), plain_job("probe"), dry_run=True)
@@ -310,7 +311,7 @@ async def _without_policies(bed: Bed) -> None:
     """No admission policy of the chart acts any more: authors suspend their objects themselves."""
     bindings = "validatingadmissionpolicybindings,mutatingadmissionpolicybindings"
     bed.plane.kubectl("delete", bindings, "-l", "app.kubernetes.io/name=charterer")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             made = await bed.kube.post(JOBS.all(bed.namespace), plain_job("stranger"), dry_run=True)
             if not made["spec"].get("suspend"):
@@ -326,7 +327,7 @@ async def _until_the_policies_act(bed: Bed, option: str) -> None:
         "containers": [{"name": "x", "image": "x:1", "resources": limits}],
     }
     stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"}, "spec": spec}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while option == "keepOff":
             try:
                 await bed.kube.post(PODS.all(bed.namespace), stranger, dry_run=True)

@@ -16,10 +16,9 @@ from charterer.api.names import ANNOTATION_ALLOCATION, token_audience
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import JOBS, SECRETS, TRAINING_JOBS
 from tests.cluster.test_learning import progress_port
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import SYSTEM, Bed
 from tests.testbed.operators import Killer, OperatorProcess
-
-_POST_SECONDS = 60.0
 
 
 class Pods:
@@ -31,7 +30,7 @@ class Pods:
 
     async def says(self, index: int = 0, **numbers: object) -> Mapping[str, Any]:
         """The answer to a report of the pod with that index; the operator may still be starting."""
-        async with asyncio.timeout(_POST_SECONDS):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             while True:
                 answer = await self._post(index, {"run": self._bed.run(self._job), "index": index, **numbers})
                 if answer is not None:
@@ -41,7 +40,7 @@ class Pods:
     async def hears_of(self, expected: int, index: int = 0, **numbers: object) -> Mapping[str, Any]:
         """The members of that generation, as the pod hears of them; it waits for each change."""
         known = expected - 1
-        async with asyncio.timeout(_POST_SECONDS):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             while True:
                 members: dict[str, Any] = (await self.says(index, waitGeneration=known, **numbers))["members"]
                 if members["generation"] >= expected:
@@ -49,7 +48,7 @@ class Pods:
 
     async def trains_in(self, generation: int, fraction: float) -> None:
         """The leader says it, again and again as trainers do, until that is on record."""
-        async with asyncio.timeout(_POST_SECONDS):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             while self._bed.tj(self._job).get("group", {}).get("formed") != generation:
                 await self.says(generation=generation, fraction=fraction, resizeSeconds=0.5)
                 await asyncio.sleep(0.2)

@@ -12,6 +12,7 @@ from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_POOLS, JOBS, PODS, TRAINING_JOBS, WORKLOADS
 from tests import lanes, outcome
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import group
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.bed import ELASTIC, LOCAL_QUEUES, PRIORITIES, QUEUE, QUEUE_NAME, KueueBed, open_kueue_bed
@@ -279,7 +280,7 @@ def _mine(bed: KueueBed) -> RawObject | None:
 async def _until_jobs_are_taken(bed: KueueBed) -> None:
     """Kueue takes a moment to know a LocalQueue."""
     probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": {"containers": [_CONTAINER]}}
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             stored = await bed.kube.post(PODS.all(bed.namespace), probe, dry_run=True)
             if QUEUE_NAME in (stored["metadata"].get("labels") or {}):

@@ -18,6 +18,7 @@ from charterer.cluster.paths import EVENTS, SECRETS, SPEEDUP_PROFILES, TRAINING_
 from charterer.controller.learning.profile_writer import WriteIntervals
 from charterer_trainer.client import Answer, Client, Unanswered
 from charterer_trainer.environment import Environment
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import SYSTEM, Bed
 from tests.testbed.operators import OperatorProcess
 
@@ -40,7 +41,7 @@ class Trainer:
         return answer
 
     async def _post(self, client: Client, numbers: dict[str, object]) -> Answer:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             while True:
                 try:
                     return await asyncio.to_thread(client.post, {"run": self._bed.run(self._job), **numbers})
@@ -66,7 +67,7 @@ class Trainer:
 
 async def progress_port(operator: OperatorProcess) -> int:
     """Where the present process listens, from its log."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             found = re.findall(rf" {operator.pid} INFO .*progress on port (\d+)", operator.log.read_text())
             if found:

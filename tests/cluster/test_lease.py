@@ -16,6 +16,7 @@ from charterer.cluster.client import Client
 from charterer.cluster.lease import Heartbeat, Lease, LeaseTimes
 from charterer.cluster.paths import LEASES
 from tests.cluster.support import awaited, make_namespace
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
 
@@ -170,7 +171,7 @@ async def test_a_short_outage_changes_nothing(gate: Gate, behind: Path, namespac
     before = leader.lease.deadline()
     assert not await asyncio.to_thread(leader.lost.wait, 1)
     gate.open()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while leader.lease.deadline() == before:
             await asyncio.to_thread(leader.lost.wait, 0.05)
     assert leader.lease.remaining() > 0
@@ -202,7 +203,7 @@ async def test_a_leader_whose_lease_somebody_touched_or_deleted_goes_on(
         else:
             await client.delete(LEASES.one(NAME, namespace))
         before = leader.lease.deadline()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             while leader.lease.deadline() == before:
                 await asyncio.to_thread(leader.lost.wait, 0.05)
     assert leader.lease.remaining() > 0
@@ -248,7 +249,7 @@ async def test_two_that_start_together_do_not_both_lead(control_plane: ControlPl
     several = [Candidate(control_plane.kubeconfig, namespace, f"pod-{n}", PATIENT) for n in range(4)]
     for candidate in several:
         candidate.lease.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while not any(c.gained.is_set() for c in several):
             await asyncio.to_thread(several[0].gained.wait, 0.05)
     assert not await asyncio.to_thread(several[0].lost.wait, 1)

@@ -8,6 +8,7 @@ import pytest
 
 from charterer.cluster.paths import SPEEDUP_PROFILES, TRAINING_JOBS
 from charterer.domain.money import Money
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import Bed
 
 MAX_COST = "0.835"
@@ -61,7 +62,7 @@ async def test_an_operator_that_comes_back_stops_what_should_have_been_stopped_m
     operator = bed.operator()
     await _runs_on_past_what_was_expected(bed)
     operator.kill()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while (await bed.cloud.bill())[1] < 30_000:  # micro-dollars: nine seconds of its node
             pass
     operator.restart()

@@ -24,6 +24,7 @@ from charterer.server.listener import Refused
 from charterer.server.progress import CurrentRun, ProgressBoard, ProgressReport
 from charterer.server.tls import StoredSecret, TlsMaterial, ensure_tls
 from charterer.server.tokens import Authenticator
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.controlplane import ControlPlane
 from tests.unit.trainer.support import end, start
 
@@ -150,7 +151,7 @@ async def test_the_token_dies_with_its_pod_even_while_the_directory_still_knows_
     guard = authenticator(client, pod, cache_seconds=0.0)
     await guard.authenticate(f"Bearer {pod.token}", "10.0.0.1")
     control_plane.kubectl("delete", "pod", "deleted", "-n", NAMESPACE, "--grace-period=0", "--force")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:  # the API server itself may remember a token for ten seconds
             try:
                 await guard.authenticate(f"Bearer {pod.token}", "10.0.0.1")

@@ -11,9 +11,8 @@ import aiohttp
 
 from charterer.tools.commands.dashboard.documents import PrometheusHistory
 from tests.monitoring.support import RULES, alert_names, serving
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import Bed
-
-_PATIENCE_SECONDS = 60
 
 
 async def test_prometheus_finds_dollars_by_cause_at_the_operator_and_no_alert_fires(
@@ -26,7 +25,7 @@ async def test_prometheus_finds_dollars_by_cause_at_the_operator_and_no_alert_fi
     await bed.running("train")
     (port,) = re.findall(r"metrics on port (\d+)", operator.log.read_text())
     with serving(prometheus, tmp_path, {"charterer-0": int(port)}, RULES.read_text()) as running:
-        async with aiohttp.ClientSession() as session, asyncio.timeout(_PATIENCE_SECONDS):
+        async with aiohttp.ClientSession() as session, asyncio.timeout(OPERATORS_PATIENCE):
             await running.data(session, 'charterer_spent_dollars_total{pool="a100", cause="starting"} > 0')
             await running.data(session, "charterer_job_waiting_seconds_count == 1")
             rules = await running.rules(session)

@@ -22,6 +22,7 @@ from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from tests import lanes, outcome
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import group, install_charts
 from tests.testbed.controlplane import EXIT_CODE, ControlPlane
 from tests.testbed.kuberay.process import KubeRayProcess
@@ -265,7 +266,7 @@ async def _kept_off(bed: KueueBed) -> AsyncIterator[None]:
     stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"}, "spec": spec}
     await asyncio.to_thread(install_charts, bed.plane, *_KEPT_OFF)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             with suppress(Forbidden, Invalid):
                 while True:
                     await bed.kube.post(PODS.all(bed.namespace), stranger, dry_run=True)

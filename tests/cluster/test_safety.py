@@ -24,6 +24,7 @@ from charterer.cluster.paths import (
 )
 from charterer.domain.snapshot import Stop
 from charterer.tools.commands.drain import annotate
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import SYSTEM, Bed
 from tests.testbed.operators import OperatorProcess
 
@@ -59,7 +60,7 @@ def states(bed: Bed) -> tuple[str | None, str | None]:
 
 async def logged(operator: OperatorProcess, words: str) -> str:
     """The first line of the operator's log with these words, once there is one."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             for line in operator.log.read_text().splitlines() if operator.log.exists() else ():
                 if words in line:

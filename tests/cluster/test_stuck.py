@@ -10,6 +10,7 @@ import pytest
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import EVENTS, JOBS, NAMESPACES, PODS, TRAINING_JOBS
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import Bed
 
 BESIDE_NOBODY = {
@@ -32,7 +33,7 @@ HOST_PATH = {
 async def warned(bed: Bed, reason: str, about: str) -> str:
     """The note of the first Warning Event with this reason about the object with this uid."""
     namespaces = (bed.namespace, "default")  # Events of cluster-scoped objects are in the latter, with other tests'
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while True:
             for namespace in namespaces:
                 listing = await bed.kube.list(EVENTS.all(namespace), fields=f"reason={reason},type=Warning")

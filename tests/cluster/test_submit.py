@@ -14,6 +14,7 @@ from charterer.cluster.errors import NotFound
 from charterer.cluster.paths import CONFIG_MAPS, TRAINING_JOBS
 from tests.cluster.commands import Ran, charterer_run
 from tests.cluster.test_own_jobs import engineer
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import Bed
 from tests.unit.cli.run.repository import repository, write
 
@@ -72,7 +73,7 @@ async def test_a_command_becomes_a_job_with_its_code_and_is_followed_to_its_end(
     assert job["metadata"]["uid"] in [owner["uid"] for owner in taken_over["metadata"]["ownerReferences"]]
 
     await bed.delete("TrainingJob", "sft")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while await code_maps(bed):  # noqa: ASYNC110 - nobody watches ConfigMaps here
             await asyncio.sleep(0.2)
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, NotFound
 from charterer.cluster.paths import PODS, Resource
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.controlplane import EXIT_CODE
 
 T = TypeVar("T")
@@ -21,7 +22,6 @@ NAMESPACE = "default"
 RUNTIME = "torch"
 STOP_SECONDS = 1
 """So long does a pod of these objects take to stop."""
-_WAIT_SECONDS = 90.0
 _POLL_SECONDS = 0.05
 _GPU = "nvidia.com/gpu"
 
@@ -221,7 +221,7 @@ class AdoptedWorld:
 
     async def until(self, look: Callable[[], Awaitable[T]]) -> T:
         """What ``look`` returns, once that is true."""
-        async with asyncio.timeout(_WAIT_SECONDS):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             while True:
                 if seen := await look():
                     return seen

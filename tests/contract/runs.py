@@ -17,12 +17,12 @@ from charterer.domain.option import Option
 from charterer.domain.pod import Pod
 from charterer.domain.time import Instant
 from charterer.workloads import RunEnvironment, Workload
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.controlplane import EXIT_CODE, NODE_ANNOTATION
 
 ENVIRONMENT = RunEnvironment("https://charterer-progress.charterer.svc", "-----BEGIN CERTIFICATE-----\n")
 NAMESPACE = "default"
 _GPUS = {"cpu": "64", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
-_WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 
 
@@ -98,7 +98,7 @@ class RunWorld:
 
     async def until(self, run: Run, holds: Callable[[Run], bool]) -> Run:
         """The run with its pods, once that holds."""
-        async with asyncio.timeout(_WAIT_SECONDS):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             while True:
                 object_now = self._decoded(await self.client.get(f"{self._runs}/{run.name}"))
                 seen = replace(object_now, pods=tuple(await self._pods()))
@@ -129,7 +129,7 @@ class RunWorld:
             for raw in (await self.client.list(resource.all(NAMESPACE), labels=labels)).items:
                 await self.client.delete(resource.one(raw["metadata"]["name"], NAMESPACE))
         await self.client.delete(TRAINING_JOBS.one(self.job.name, NAMESPACE))
-        async with asyncio.timeout(_WAIT_SECONDS):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             while True:
                 if not await self.raw_pods():
                     return

@@ -26,6 +26,7 @@ from demo.replay import JOBS, PODS, Replay
 from demo.scenario import NAMESPACE, ReplayJob, Scenario
 from demo.tables import T4, Application
 from tests.cluster.crd_cases import install_crds
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gate import Gate, kubeconfig_through
 
@@ -108,7 +109,7 @@ async def replaying(kubeconfig: Path, name: str) -> AsyncIterator[Replay]:
         task = asyncio.create_task(replay.run())
         try:
             yield replay
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(OPERATORS_PATIENCE):
                 await task
         finally:
             task.cancel()
@@ -116,27 +117,27 @@ async def replaying(kubeconfig: Path, name: str) -> AsyncIterator[Replay]:
 
 async def until(reached: Callable[[], bool]) -> None:
     """Looks again and again at a replay, which passes time by itself and tells nobody."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         while not reached():  # noqa: ASYNC110 - a replay tells nobody
             await asyncio.sleep(0.02)
 
 
 async def until_phase(kube: Kube, pod: str, phase: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         async for pods in kube.watch(PODS, fieldSelector=f"metadata.name={pod}"):
             if any(each["status"].get("phase") == phase for each in pods.values()):
                 return
 
 
 async def until_gone(kube: Kube, pod: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         async for pods in kube.watch(PODS, fieldSelector=f"metadata.name={pod}"):
             if not pods:
                 return
 
 
 async def until_submitted(kube: Kube, job: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(OPERATORS_PATIENCE):
         async for jobs in kube.watch(JOBS, fieldSelector=f"metadata.name={job}"):
             if jobs:
                 return
@@ -264,7 +265,7 @@ def test_a_demo_that_is_interrupted_while_it_builds_leaves_no_compiler_behind(
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=nothing_built, preexec_fn=_hear_interrupts
     ) as demo:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + OPERATORS_PATIENCE
         while not compiling.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         compiler = psutil.Process(int(compiling.read_text()))

@@ -30,8 +30,8 @@ from tests.monitoring.support import (
     serving,
 )
 from tests.monitoring.worlds import BUSY, WELL, Scene, World
+from tests.patience import OPERATORS_PATIENCE
 
-_PATIENCE_SECONDS = 120
 _OTHER_EXPORTERS = b"""
 # TYPE node_total_hourly_cost gauge
 node_total_hourly_cost{node="n-i1"} 12
@@ -73,7 +73,7 @@ async def _scraping(
             ports[pod] = server.port
         running = stack.enter_context(serving(prometheus, directory, ports, rules))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(OPERATORS_PATIENCE):
             for replica in replicas.values():
                 await replica.scrapes(2)
             yield running, session

@@ -14,6 +14,7 @@ from rich.console import Console
 from demo import building
 from demo.building import Build
 from demo.programs import DemoError
+from tests.patience import PATIENCE
 
 SAYS = [sys.executable, "-c", "print('kube: built')"]
 FAILS = [sys.executable, "-c", "print('no such host', flush=True); raise SystemExit(3)"]
@@ -55,7 +56,7 @@ while not pathlib.Path({str(go_on)!r}).exists(): time.sleep(0.01)
     console = a_console(terminal=True)
     build = await Build.start([sys.executable, "-c", script], tmp_path / "build.log")
     waiting = asyncio.create_task(build.done(console))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while "kube: building, 5 min left (" not in printed(console):  # noqa: ASYNC110 - the screen tells nobody
             await asyncio.sleep(0.02)
     go_on.touch()
@@ -79,13 +80,13 @@ async def test_a_build_that_is_stopped_leaves_none_of_its_compilers(tmp_path: Pa
     script = f"import subprocess; child = subprocess.Popen({compiler!r}); print(child.pid, flush=True); child.wait()"
     log = tmp_path / "build.log"
     build = await Build.start([sys.executable, "-c", script], log)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not (log.exists() and log.read_text().endswith("\n")):  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.02)
     started = psutil.Process(int(log.read_text()))
     await build.stop()
     await build.stop()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while started.is_running() and started.status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.02)
 
