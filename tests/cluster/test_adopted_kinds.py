@@ -369,7 +369,8 @@ async def test_all_are_given_back_as_they_were_written_when_everything_is_draine
     await bed.running(*[name for name, (_, state) in sent.items() if state == "runs"])
     await bed.until(lambda: all(bed.tj(name) for name in sent))
     await annotate(bed.kube, "", Stop.DRAIN)
-    await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace) and not bed.rentals())
+    await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace))
+    await bed.given_back()
     for name, (word, _) in sent.items():
         given, before = _raw(bed, KINDS[word], name), written[name]
         # KubeRay writes empty structs into what it has started.

@@ -96,7 +96,7 @@ async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_take
     assert as_written(job(bed, "whisper")) == written
     assert not bed.rentals("Ready")
     await bed.until(lambda: pods(bed, "whisper"))
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
     assert not any(pod["spec"].get("nodeName") for pod in pods(bed, "whisper"))
 
 

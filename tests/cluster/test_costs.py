@@ -35,6 +35,7 @@ async def test_who_spent_what_is_the_ledger_while_a_machine_runs_and_afterwards(
     assert (month["onRecord"], month["notOnRecord"], month["open"]) == ("0.00", "0.00", True)
     assert Money.parse(month["spent"]) == Money.parse(month["stillOpen"]) > Money(0)
     await bed.finish("train")
+    await bed.settle()
     await bed.until(lambda: not bed.rentals())
     ended = await charterer(me, *asked)
     [month] = ended.json["budgets"]

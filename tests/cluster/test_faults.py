@@ -137,7 +137,7 @@ async def test_the_api_server_away_until_the_lead_is_lost_loses_nothing(bed: Bed
     bed.gate.open()
     operator.restart(lease=PATIENT)  # nobody would start it a third time
     await bed.complete("train")
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
 
 
 @pytest.mark.repeats  # the watch: test_watch.py
@@ -151,7 +151,7 @@ async def test_a_deletion_that_the_watch_missed_frees_the_nodes(bed: Bed) -> Non
     await bed.delete("TrainingJob", "train")
     await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "train", bed.namespace) is None)
     bed.gate.open()
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
 
 
 async def test_a_deposed_leader_that_wakes_up_changes_nothing(bed: Bed) -> None:

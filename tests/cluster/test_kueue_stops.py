@@ -65,7 +65,7 @@ async def test_a_person_stops_it_and_lets_it_go_on(kueue_bed: KueueBed, what: st
     await act(bed, stopped=True)
     await bed.until(lambda: bed.outcomes("llm") == ["Stopped"])
     assert reason in bed.tj("llm")["runs"][0]["message"]
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
     assert bed.check("llm")["state"] == "Pending"
     await act(bed, stopped=False)
     await bed.trains("llm", 2)
@@ -99,7 +99,7 @@ async def test_it_runs_again_after_it_was_stopped_for_longer_than_it_may_take_to
     await bed.trains("llm")
     await bed.kube.merge_patch(TRAINING_JOBS.one("llm", bed.namespace), {"spec": {"readyTimeoutSeconds": 60}})
     await bed.stop_policy("HoldAndDrain")
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
     await bed.stop_policy("None")
     await bed.trains("llm")
     await bed.ends_well("llm")
@@ -155,7 +155,7 @@ async def test_another_check_stops_it(kueue_bed: KueueBed, state: str) -> None:
     await bed.until(lambda: bed.check("llm").get("state") == "Ready")
     await bed.answers(bed.workloads("llm")[-1], other, state)
     await bed.until(lambda: bed.outcomes("llm") == ["Stopped"])
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
     if state == "Retry":
         await bed.answers(bed.workloads("llm")[-1], other, "Ready")
         await bed.trains("llm")
@@ -198,7 +198,8 @@ async def test_its_author_suspends_or_deletes_it(kueue_bed: KueueBed) -> None:
     await bed.queued("llm")
     await bed.trains("llm")
     await bed.kube.delete(JOBS.one("llm", bed.namespace), propagation="Background")
-    await bed.until(lambda: not bed.rentals() and not bed.mirror.all(TRAINING_JOBS, bed.namespace))
+    await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace))
+    await bed.given_back()
 
 
 async def test_nothing_is_paid_for_before_another_check_is_ready(kueue_bed: KueueBed) -> None:

@@ -21,7 +21,7 @@ async def test_a_job_runs_on_a_rented_node_until_it_completes_and_the_node_goes_
     assert bed.tj("train")["gpus"] == 4
     await bed.finish("train")
     await bed.complete("train")
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
     assert await bed.launched() == 1
 
 
@@ -69,7 +69,8 @@ async def test_deleting_a_running_job_frees_its_nodes(bed: Bed) -> None:
     await bed.job("train")
     await bed.running("train")
     await bed.delete("TrainingJob", "train")
-    await bed.until(lambda: not bed.rentals() and not bed.pods("train") and not bed.mirror.all(NODES))
+    await bed.until(lambda: not bed.pods("train") and not bed.mirror.all(NODES))
+    await bed.given_back()
 
 
 async def test_a_job_deleted_without_its_dependents_is_stopped_and_frees_its_nodes_all_the_same(bed: Bed) -> None:
@@ -80,7 +81,8 @@ async def test_a_job_deleted_without_its_dependents_is_stopped_and_frees_its_nod
     await bed.job("train")
     await bed.running("train")
     await bed.kube.delete(TRAINING_JOBS.one("train", bed.namespace), propagation="Orphan")
-    await bed.until(lambda: not bed.rentals() and not bed.pods("train") and not bed.mirror.all(NODES))
+    await bed.until(lambda: not bed.pods("train") and not bed.mirror.all(NODES))
+    await bed.given_back()
     (left,) = bed.runs("train")
     assert left["spec"]["suspend"] is True
 
@@ -94,7 +96,8 @@ async def test_a_suspended_job_stops_gives_its_node_back_and_goes_on_in_a_new_ru
     await bed.running("train")
     path = TRAINING_JOBS.one("train", bed.namespace)
     await bed.kube.merge_patch(path, {"spec": {"suspend": True}})
-    await bed.until(lambda: bed.state("train") == "Suspended" and not bed.rentals())
+    await bed.until(lambda: bed.state("train") == "Suspended")
+    await bed.given_back()
     assert bed.tj("train")["runs"][0]["outcome"] == "Stopped"
     await bed.kube.merge_patch(path, {"spec": {"suspend": False}})
     await bed.running("train")
@@ -124,7 +127,8 @@ async def test_a_budget_and_a_pool_in_use_wait_until_they_are_drained_and_say_so
     await bed.delete("GPUBudget", "team")
     for resource, name in ((GPU_POOLS, "a100"), (GPU_BUDGETS, "team")):
         await bed.until(partial(_says, bed, resource, name, "Draining"))
-    await bed.until(lambda: not bed.mirror.all(GPU_POOLS) and not bed.mirror.all(GPU_BUDGETS) and not bed.rentals())
+    await bed.given_back()
+    await bed.until(lambda: not bed.mirror.all(GPU_POOLS) and not bed.mirror.all(GPU_BUDGETS))
 
 
 async def test_mode_observe_rents_and_changes_nothing_and_reports_what_it_would_do(bed: Bed) -> None:

@@ -42,7 +42,8 @@ def _cost(bed: Bed) -> Money:
 async def test_a_job_is_stopped_in_order_before_it_costs_more_and_goes_on_when_it_may(bed: Bed) -> None:
     bed.operator()
     await _runs_on_past_what_was_expected(bed)
-    await bed.until(lambda: bed.state("train") == "Queued" and not bed.rentals())
+    await bed.until(lambda: bed.state("train") == "Queued")
+    await bed.given_back()
     record = bed.tj("train")["runs"][0]
     assert record["outcome"] == "Stopped"
     assert bed.tj("train").get("failures", 0) == bed.tj("train").get("restarts", 0) == 0
@@ -66,6 +67,7 @@ async def test_an_operator_that_comes_back_stops_what_should_have_been_stopped_m
         while (await bed.cloud.bill())[1] < 30_000:  # micro-dollars: nine seconds of its node
             pass
     operator.restart()
-    await bed.until(lambda: bed.state("train") == "Queued" and not bed.rentals())
+    await bed.until(lambda: bed.state("train") == "Queued")
+    await bed.given_back()
     assert bed.tj("train")["runs"][0]["outcome"] == "Stopped"
     assert STOPPED_AT < _cost(bed).dollars <= float(MAX_COST)

@@ -254,6 +254,7 @@ async def test_a_job_that_ends_with_its_machine_is_as_many_writes_as_a_new_proce
     before = await _writes(operator)
     await bed.finish("train")
     await bed.complete("train")
+    await bed.settle()
     await bed.until(lambda: not bed.rentals())
     written = {what: number - before.get(what, 0) for what, number in (await _writes(operator)).items()}
     assert written["patch", "nodes"] == written["delete", "nodes"] == 1

@@ -116,4 +116,4 @@ async def test_a_pool_and_its_jobs_have_gpus_of_a_name_that_no_table_knows(bed: 
     assert [instance["id"] for instance in await bed.instances()] == [node], "a stranger's NPU keeps its node"
     await bed.kube.delete(PODS.one("stranger", bed.namespace), grace=0)
     await delete_jobs(bed)
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()

@@ -103,7 +103,7 @@ async def test_pools_come_change_and_go_with_their_set_and_jobs_run_on_them(bed:
     await bed.running_again("one", 1)
 
     await bed.delete("TrainingJob", "one")
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
     await bed.delete("GPUPoolSet", "all")
     await bed.until(lambda: not names(bed))
     events = (await bed.kube.list(EVENTS.all())).items

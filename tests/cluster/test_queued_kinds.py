@@ -64,7 +64,7 @@ async def test_it_runs_is_stopped_by_its_queue_and_runs_again_to_its_own_end(
     await bed.until(lambda: len(bed.of_run("llm", 1)) == 2 and bed.state("llm") == "Running")
     await bed.stop_policy("HoldAndDrain")
     await bed.until(lambda: bed.outcomes("llm") == ["Stopped"])
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
     await bed.stop_policy("None")
     await bed.until(lambda: len(bed.of_run("llm", 2)) == 2 and bed.state("llm") == "Running")
     ends = {"metadata": {"annotations": {EXIT_CODE: "0"}}}

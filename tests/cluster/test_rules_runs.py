@@ -61,7 +61,8 @@ async def test_a_trainer_that_stops_with_0_when_its_job_is_suspended_or_resized_
     await bed.running("train")
     await _resized(bed, "train", 2)
     await _edit(bed, "train", {"suspend": True})
-    await bed.until(lambda: bed.state("train") == "Suspended" and not bed.rentals())
+    await bed.until(lambda: bed.state("train") == "Suspended")
+    await bed.given_back()
     assert _outcomes(bed, "train") == ["Stopped", "Stopped"]
     await _edit(bed, "train", {"suspend": False})
     await bed.running("train")
@@ -124,7 +125,7 @@ async def test_completion_is_recorded_before_the_pods_that_prove_it_may_go(bed: 
     async with history(bed.kube, PODS, bed.namespace) as pods, history(bed.kube, TRAINING_JOBS, bed.namespace) as told:
         await bed.finish("train", index=0)
         await bed.complete("train")
-        await bed.until(lambda: not bed.rentals())
+        await bed.given_back()
     recorded = next(int(raw["metadata"]["resourceVersion"]) for _, raw in told.events if raw["status"].get("finish"))
     gone = [int(raw["metadata"]["resourceVersion"]) for kind, raw in pods.events if kind == "DELETED"]
     assert all(at > recorded for at in gone)
@@ -377,7 +378,7 @@ async def test_gpus_that_a_stranger_holds_are_not_given_away_and_its_node_is_not
     await bed.until(lambda: (bed.mirror.one(NODES, node) or {})["spec"].get("unschedulable"))
     assert [instance["id"] for instance in await bed.instances()] == [node]
     await bed.kube.delete(PODS.one("stranger", bed.namespace), grace=0)
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
 
 
 def _run_label(bed: Bed, job: str) -> str:

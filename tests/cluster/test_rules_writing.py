@@ -48,7 +48,8 @@ async def test_a_job_deleted_just_before_its_status_is_written_does_not_come_bac
     async with history(bed.kube, TRAINING_JOBS, bed.namespace) as jobs:
         await bed.job("train", annotations={"testbed.charterer.dev/complete-after": "0.1s"})
         await bed.until(lambda: "train" in _departed(bed))
-        await bed.until(lambda: not bed.rentals() and not bed.pods("train"))
+        await bed.until(lambda: not bed.pods("train"))
+        await bed.given_back()
     assert f"{step}: stale" in bed.operators[0].log.read_text()
     assert [kind for kind, _ in jobs.events if kind != "MODIFIED"] == ["ADDED", "DELETED"]
 
@@ -132,7 +133,8 @@ async def test_a_namespace_is_deleted_with_a_running_job_in_it_and_its_nodes_go_
     await bed.until(lambda: any(pod["status"]["phase"] == "Running" for pod in bed.mirror.all(PODS, town)))
     async with history(bed.kube, NAMESPACES) as towns:
         await bed.kube.delete(NAMESPACES.one(town))
-        await bed.until(lambda: not bed.rentals() and not bed.mirror.all(PODS, town), 40)
+        await bed.until(lambda: not bed.mirror.all(PODS, town))
+        await bed.given_back()
         await bed.until(lambda: bed.mirror.all(TRAINING_JOBS, town) == [])
         await _gone(bed, town)
     assert ("DELETED", town) in [(kind, raw["metadata"]["name"]) for kind, raw in towns.events]
@@ -151,7 +153,7 @@ async def test_a_budget_cut_to_what_is_spent_gives_its_nodes_back_in_time(bed: B
     await bed.job("train")
     await bed.running("train")
     await bed.kube.merge_patch(GPU_BUDGETS.one("team"), {"spec": {"amount": "0.5", "hardLimit": "0.5"}})
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
     await bed.until(lambda: bed.tj("train").get("why") == "HardLimit")
     raw = bed.mirror.one(TRAINING_JOBS, "train", bed.namespace)
     assert bed.condition(raw, "BudgetLimited")["status"] == "True"

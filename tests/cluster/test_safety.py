@@ -82,7 +82,8 @@ async def test_a_stopped_operator_rents_nothing_drains_if_asked_and_goes_on_when
     assert bed.condition(bed.mirror.one(GPU_BUDGETS, "team"), "Stopped")["reason"] == "NothingRented"
     assert (bed.state("first"), await bed.launched()) == ("Running", 1)
     await annotate(bed.kube, "", Stop.DRAIN)
-    await bed.until(lambda: bed.state("first") == "Queued" and not bed.rentals())
+    await bed.until(lambda: bed.state("first") == "Queued")
+    await bed.given_back()
     assert (await bed.instances(), await bed.launched()) == ([], 1)
     await annotate(bed.kube, "", None)
     await bed.running("first", "second")

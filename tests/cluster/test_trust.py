@@ -57,7 +57,7 @@ async def test_jobs_and_pods_of_others_that_claim_to_be_a_jobs_hold_up_neither_t
     await _forged_pod(bed, bed.namespace, "beside", labels, None)
     await bed.finish("train", index=0)  # the forged pods have none, and never run
     await bed.complete("train")
-    await bed.until(lambda: not bed.rentals())
+    await bed.given_back()
     assert "DeleteRun" not in operator.log.read_text()
     bed.plane.kubectl("delete", "namespace", evil, "--wait=false")
     await bed.kube.delete(PODS.one("beside", bed.namespace))

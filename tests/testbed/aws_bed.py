@@ -104,7 +104,7 @@ class AwsBed(JoiningBed):
 
     async def settle(self) -> None:
         """Once all machines have ended, advance the clock by an hour, so that the account no longer lists them."""
-        await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
+        await self.given_back()
         self.account.clock.advance(TERMINATED_LISTED.total_seconds() + LAG_SECONDS)
 
     def joining(self) -> Sequence[Joining]:

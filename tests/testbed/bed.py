@@ -342,9 +342,13 @@ class Bed:
         for operator in self.operators:
             await operator.stop()
 
+    async def given_back(self) -> None:
+        """Wait until all machines have been given back. Their rentals stay while the cloud still lists the machines."""
+        await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
+
     async def settle(self) -> None:
         """Once all machines have ended, make the cloud stop listing them, which would otherwise take some seconds."""
-        await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
+        await self.given_back()
         for name in {machine["group"] for machine in (await self.cloud.admin("GET", "/instances"))["instances"]}:
             await self.cloud.admin("PUT", f"/groups/{name}", {"listedSeconds": 0})
 

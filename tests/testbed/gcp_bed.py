@@ -89,7 +89,7 @@ class GcpBed(JoiningBed):
 
     async def settle(self) -> None:
         """Once all machines have ended, advance the clock by an hour, so that surveys no longer list them."""
-        await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
+        await self.given_back()
         self.project.clock.advance(LISTED_SECONDS + LAG_SECONDS)
 
     def joining(self) -> Sequence[Joining]:
