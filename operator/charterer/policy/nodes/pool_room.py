@@ -277,16 +277,34 @@ class StandingNode:
     ``ready``: seconds until it is ready.
     ``least``: seconds for which it is paid for in any case.
     ``jobs``: GPUs and remaining seconds of each job on the node.
+    ``used``: GPUs that its jobs hold.
+    ``stands``: seconds until the node can be given back.
     """
 
     price: float
     ready: float = 0.0
     least: float = 0.0
     jobs: list[tuple[int, float]] = field(default_factory=list)
+    used: int = field(init=False)
+    stands: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.used = sum([gpus for gpus, _ in self.jobs])
+        self.stands = max([self.least, *[left for _, left in self.jobs]])
+
+    def copy(self) -> StandingNode:
+        """A node with the same jobs, to which others may be added."""
+        return StandingNode(self.price, self.ready, self.least, [*self.jobs])
+
+    def add(self, gpus: int, seconds: float) -> None:
+        """Add a job that leaves its GPUs after so many seconds."""
+        self.jobs.append((gpus, seconds))
+        self.used += gpus
+        self.stands = max(self.stands, seconds)
 
     def free(self, size: int) -> int:
         """Number of GPUs that no job holds. ``size``: GPUs of the node."""
-        return size - sum([gpus for gpus, _ in self.jobs])
+        return size - self.used
 
     def left_in(self, gpus: int, size: int) -> float:
         """Seconds until ``gpus`` GPUs are free; infinite if they never are. ``size``: GPUs of the node."""
@@ -296,10 +314,6 @@ class StandingNode:
             if free >= gpus:
                 return left
         return inf
-
-    def stands(self) -> float:
-        """Seconds until the node can be given back."""
-        return max([self.least, *[left for _, left in self.jobs]])
 
 
 class StandingNodes:
@@ -321,7 +335,7 @@ class StandingNodes:
         The first sum is the total dollars of the first n nodes. The second sum is the price a second of all other
         nodes.
         """
-        each = sorted([(node.stands(), node.price) for node in self.nodes])
+        each = sorted([(node.stands, node.price) for node in self.nodes])
         paid = accumulate([stands * price for stands, price in each], initial=0.0)
         prices = accumulate([price for _, price in reversed(each)], initial=0.0)
         return [stands for stands, _ in each], [*paid], [*prices][::-1]
@@ -372,8 +386,7 @@ class RunDown:
         """Copies of the nodes, by their free GPUs."""
         found: dict[int, list[StandingNode]] = {}
         for node in self._standing.nodes:
-            own = StandingNode(node.price, node.ready, node.least, [*node.jobs])
-            found.setdefault(own.free(self._offer.size), []).append(own)
+            found.setdefault(node.free(self._offer.size), []).append(node.copy())
         return found
 
     @property
@@ -429,11 +442,11 @@ class RunDown:
                 self._more -= 1
             until = _until(job, node, begins)
             self.dollars += self._more_paid(node, until)
-            node.jobs.append((job.gpus, until))
+            node.add(job.gpus, until)
             self._by_free.setdefault(node.free(size), []).append(node)
 
     def _more_paid(self, node: StandingNode, until: float) -> float:
-        return self._paid(node, max(node.stands(), until)) - self._paid(node, node.stands())
+        return self._paid(node, max(node.stands, until)) - self._paid(node, node.stands)
 
     def _paid(self, node: StandingNode, stands: float) -> float:
         return node.price * min(stands, self._seconds)

@@ -21,12 +21,12 @@ changes as they advance, and jobs on parts of GPUs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, pairwise
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Job
@@ -313,6 +313,8 @@ def _dollars(nodes: Mapping[PoolId, RunDown]) -> float:
 
 Choices = Sequence[int | None]
 """For each job, the index of the way that it chooses; None leaves the job out."""
+PoolChoices = tuple[tuple[int, int], ...]
+"""The jobs that choose a way in one pool: number of the job and index of the way, in ascending order."""
 FIRST_CHOICE: Final = 0
 """Index of the way at which the search begins: the way that is best if a job pays for its own GPUs only.
 
@@ -371,6 +373,21 @@ class Bill:
         return self.dollars + self.time
 
 
+class Change(NamedTuple):
+    """A change of one job's choice.
+
+    ``least``: dollars below which the sum cannot be after the change.
+    ``number``: number of the job.
+    ``choice``: index of its new way.
+    ``total``: computes the sum after the change.
+    """
+
+    least: float
+    number: int
+    choice: int
+    total: Callable[[], float]
+
+
 class RunDowns:
     """The cost of all nodes, for any choices of the jobs.
 
@@ -387,22 +404,47 @@ class RunDowns:
         self._nodes = nodes
         self._offers = offers
         self._choosers = choosers
-        self._known: dict[tuple[PoolId, tuple[tuple[int, int], ...]], Bill] = {}
+        self._known: dict[tuple[PoolId, PoolChoices], Bill] = {}
+        self._parts = [[self._part(chooser, way) for way in chooser.ways] for chooser in choosers]
 
     def bill(self, choices: Choices) -> Bill:
         """The bill of all pools for these choices."""
-        concerned: dict[PoolId, list[tuple[int, int]]] = {pool: [] for pool in self._nodes}
+        return _sum([self._of_pool(pool, those) for pool, those in self._by_pool(choices).items()])
+
+    def changes(self, choices: Choices) -> Sequence[Change]:
+        """The changes of one job's choice that are allowed now, in ascending order of ``least``.
+
+        Only the bills of the pool that the job leaves and of the pool that it goes to change. Neither is below the
+        sum of its jobs' parts (``_part``).
+        """
+        by_pool = self._by_pool(choices)
+        bills = {pool: self._of_pool(pool, those) for pool, those in by_pool.items()}
+        parts = {pool: sum([self._parts[at][choice] for at, choice in those]) for pool, those in by_pool.items()}
+
+        def total(number: int, left: PoolId | None, pool: PoolId, choice: int) -> float:
+            changed = {} if left is None else {left: tuple([each for each in by_pool[left] if each[0] != number])}
+            changed[pool] = tuple(sorted((*changed.get(pool, by_pool[pool]), (number, choice))))
+            new = bills | {name: self._of_pool(name, those) for name, those in changed.items()}
+            return _sum([*new.values()]).total
+
+        found: list[Change] = []
+        for number, (chooser, before) in enumerate(zip(self._choosers, choices, strict=True)):
+            left = None if before is None else chooser.ways[before].option.pool
+            gone = 0.0 if before is None else self._parts[number][before]
+            for choice, way in enumerate(chooser.ways):
+                if choice != before and choice not in chooser.holds:
+                    pool = way.option.pool
+                    least = sum([parts[name] if name in (left, pool) else bill.total for name, bill in bills.items()])
+                    least += self._parts[number][choice] - gone
+                    found.append(Change(least, number, choice, partial(total, number, left, pool, choice)))
+        return sorted(found)
+
+    def _by_pool(self, choices: Choices) -> dict[PoolId, PoolChoices]:
+        found: dict[PoolId, list[tuple[int, int]]] = {pool: [] for pool in self._nodes}
         for at, choice in enumerate(choices):
-            if choice is None:
-                continue
-            chooser = self._choosers[at]
-            target = chooser.ways[choice].option.pool
-            concerned[target].append((at, choice))
-            home = chooser.ways[0].option.pool if chooser.gpus else target
-            if home != target:
-                concerned[home].append((at, choice))
-        found = [self._of_pool(pool, tuple(those)) for pool, those in concerned.items()]
-        return Bill(sum([bill.dollars for bill in found]), sum([bill.time for bill in found]))
+            if choice is not None:
+                found[self._choosers[at].ways[choice].option.pool].append((at, choice))
+        return {pool: tuple(those) for pool, those in found.items()}
 
     def seconds(self, at: int, choices: Choices) -> float:
         """Seconds until the end of job number ``at``, with these choices."""
@@ -411,23 +453,29 @@ class RunDowns:
             return 0.0 if choice is None else chooser.ways[choice].seconds
         return (self.bill(choices).time - self.bill(without).time) / chooser.worth
 
-    def _of_pool(self, pool: PoolId, choices: tuple[tuple[int, int], ...]) -> Bill:
+    def _part(self, chooser: Chooser, way: NodeWay) -> float:
+        """Dollars of the job's time, and of its GPUs on nodes without empty GPUs that are ready at once."""
+        offer, nodes = self._offers[way.option.pool], self._nodes[way.option.pool]
+        price = min([offer.price, *[node.price for node in nodes.values()]])
+        return chooser.worth * way.seconds + price * way.gpus * way.nodes * way.seconds / offer.size
+
+    def _of_pool(self, pool: PoolId, choices: PoolChoices) -> Bill:
         known = self._known.get((pool, choices))
         if known is None:
             self.worked_out += 1
             known = self._known[pool, choices] = self._run_down(pool, choices)
         return known
 
-    def _run_down(self, pool: PoolId, choices: Iterable[tuple[int, int]]) -> Bill:
-        nodes = {name: StandingNode(n.price, n.ready, n.least, [*n.jobs]) for name, n in self._nodes[pool].items()}
+    def _run_down(self, pool: PoolId, choices: PoolChoices) -> Bill:
+        nodes = {name: node.copy() for name, node in self._nodes[pool].items()}
         time, placed = 0.0, list[tuple[float, float, WaitingJob]]()
         for chooser, way in [(self._choosers[at], self._choosers[at].ways[choice]) for at, choice in choices]:
             if way.stays:
                 time += chooser.worth * way.seconds
                 for rental, gpus in chooser.gpus.items():
                     if rental in nodes:
-                        nodes[rental].jobs.append((gpus, way.seconds))
-            elif way.option.pool == pool:
+                        nodes[rental].add(gpus, way.seconds)
+            else:
                 runs = bool(chooser.gpus)  # while nodes for it start
                 waits = 0.0 if runs else chooser.worth
                 placed.append((chooser.worth, waits, WaitingJob(way.gpus, way.nodes, way.seconds, runs)))
@@ -439,6 +487,10 @@ class RunDowns:
                 return Bill(inf, inf)
             time += worth * job.seconds + waits * ready
         return Bill(found.dollars, time)
+
+
+def _sum(bills: Sequence[Bill]) -> Bill:
+    return Bill(sum([bill.dollars for bill in bills]), sum([bill.time for bill in bills]))
 
 
 def chosen_with(number: int, choice: int | None, choices: Choices) -> list[int | None]:
@@ -726,14 +778,13 @@ class WholeNodes:
         now, least = choices, self._run_downs.bill(choices).total
         while True:
             best, total = now, least - _ROUNDING * abs(least)
-            for number, chooser in enumerate(self._choosers):
-                for choice in range(len(chooser.ways)):
-                    if choice == now[number] or choice in chooser.holds or self._run_downs.worked_out > _WORK:
-                        continue
-                    other = chosen_with(number, choice, now)
-                    found = self._run_downs.bill(other).total
-                    if found < total:
-                        best, total = other, found
+            made = (-1, -1)
+            for change in self._run_downs.changes(now):
+                if change.least - _ROUNDING * abs(change.least) > total or self._run_downs.worked_out > _WORK:
+                    break
+                found, this = change.total(), (change.number, change.choice)
+                if found < total or (found == total and this < made):  # of equal changes the first job's is made
+                    best, total, made = chosen_with(*this, now), found, this
             if best is now:
                 return now, least
             now, least = best, total
