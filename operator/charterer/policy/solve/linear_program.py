@@ -69,7 +69,9 @@ def minimise(columns: Columns, uses: Sequence[Uses], limits: Sequence[float], be
 
     ``uses``: for each kind, the amounts of each row that a column of the kind uses. No limit may be negative.
     ``begin``: the columns with which a large program is solved first. Then columns that improve the optimum are
-    added, until no column improves it. The libraries are imported here because most plans need no program.
+    added, one of each class at first and twice as many each time, until no column improves it. If it were always one,
+    equal jobs would try the same pool each time, and hundreds of pools would take hundreds of solutions. The libraries
+    are imported here because most plans need no program.
     """
     import numpy as np
     from highspy import Highs, HighsModelStatus
@@ -92,13 +94,15 @@ def minimise(columns: Columns, uses: Sequence[Uses], limits: Sequence[float], be
         solver.setOptionValue("primal_feasibility_tolerance", tolerance)
         solver.setOptionValue("dual_feasibility_tolerance", tolerance)
         solver.passModel(_program(scaled, here, matrix, bounds))
+        most = 1  # columns of each class that are added next
         while True:
             solver.run()
             status = solver.getModelStatus()
             if status == HighsModelStatus.kInfeasible:
                 more = np.setdiff1d(np.arange(number), here)
             elif status == HighsModelStatus.kOptimal:
-                more = _improving(scaled, here, matrix.prices(solver.getSolution().row_dual))
+                more = _improving(scaled, here, matrix.prices(solver.getSolution().row_dual), most)
+                most *= 2
             else:
                 break
             if not len(more):
@@ -160,8 +164,8 @@ class _Matrix:
         return np.array([sum([amount * of_rows[row] for row, amount in used]) for used in self._uses], dtype=np.float64)
 
 
-def _improving(columns: Columns, here: Numbers, prices: Floats) -> Numbers:
-    """The cheapest column of each class at the rows' ``prices``, if this column is cheaper than all columns of the
+def _improving(columns: Columns, here: Numbers, prices: Floats, most: int) -> Numbers:
+    """Of each class, the ``most`` cheapest columns at the rows' ``prices`` that are cheaper than all columns of the
     class in ``here``."""
     import numpy as np
 
@@ -172,7 +176,9 @@ def _improving(columns: Columns, here: Numbers, prices: Floats) -> Numbers:
     np.minimum.at(least, classes[here], net[here])
     better = np.flatnonzero(net < least[classes] - _TOLERANCES[0])
     better = better[np.lexsort((net[better], classes[better]))]
-    return better[np.diff(classes[better], prepend=-1) > 0]
+    firsts = np.flatnonzero(np.diff(classes[better], prepend=-1) > 0)
+    ranks = np.arange(len(better)) - np.repeat(firsts, np.diff(firsts, append=len(better)))
+    return better[ranks < most]
 
 
 def _best_of_classes(columns: Columns) -> Numbers:

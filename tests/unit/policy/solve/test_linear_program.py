@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,6 +61,28 @@ def test_a_program_that_takes_too_many_iterations_is_given_up(monkeypatch: pytes
     uses = [[(at % 3, 1.0 + at % 5)] for at in range(60)]
     with pytest.raises(SolverGaveUp, match="60 columns and 3 rows"):
         minimise(costs, [at // 6 for at in range(60)], uses, [10.0, 11.0, 12.0])
+
+
+def test_equal_classes_that_fill_many_rows_need_few_solutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty jobs on sixty pools of one node each: all of them would try the cheapest pool first, then the next."""
+    rounds = 0
+    improving = linear_program._improving
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal rounds
+        rounds += 1
+        return improving(*arguments)
+
+    monkeypatch.setattr(linear_program, "_improving", counted)
+    jobs, pools = 40, 60
+    costs = np.array([float(pool) for _ in range(jobs) for pool in [*range(pools), 1000]])
+    classes = np.repeat(np.arange(jobs), pools + 1)
+    uses: list[Uses] = [*[[(pool, 1.0)] for pool in range(pools)], []]
+    columns = Columns(costs, classes, np.tile(np.arange(pools + 1), jobs))
+    optimum = linear_program.minimise(columns, uses, [1.0] * pools, np.arange(pools, len(costs), pools + 1))
+    assert optimum is not None
+    assert optimum.cost == pytest.approx(sum(range(jobs)))
+    assert rounds <= 8
 
 
 def test_the_solver_writes_nothing_to_where_commands_write_json() -> None:
