@@ -504,7 +504,7 @@ class BudgetSolution(FundedJobs):
     def arrivals_verdict(self) -> ArrivalsVerdict:
         """The arrivals of all classes together. They are declared only if the arrivals of every group are declared."""
         came, groups = self.arrivals, [assignment.group for assignment in self.assignments.values()]
-        absent = set(came.parts) - {group.class_id for group in groups}
+        absent = sorted(set(came.parts) - {group.class_id for group in groups})  # a sum depends on the order
         bases = {group.basis for group in groups if group.arrivals}
         basis = ArrivalsBasis.COUNTED if came.counted else ArrivalsBasis.ASSUMED
         if bases == {ArrivalsBasis.DECLARED}:

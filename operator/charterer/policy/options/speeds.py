@@ -359,40 +359,43 @@ def assumed_speeds(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, Re
     types = sorted({offer.gpu_type for offer, _ in offers})
     known = relative_speeds(types)
     slowest = min((speed.low for speed in known.values()), default=0.0)
-    guesses = {each: _guess(each, known, offers) for each in types if each not in known}
+    # Spot nodes are cheaper because they may be taken back, and not because their GPUs are slow. So a spot price is not
+    # compared with on-demand prices, if there is another comparison.
+    of_capacity = ([(offer, price) for offer, price in offers if offer.capacity_type is each] for each in CapacityType)
+    markets = [_Market.of(_hourly(each), known) for each in (*of_capacity, offers)]
+    guesses = {each: _guess(each, markets) for each in types if each not in known}
     return {**known, **{each: RelativeSpeed(guess, min(guess, slowest), 1.0) for each, guess in guesses.items()}}
 
 
-def _guess(gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[tuple[PoolOffer, Price]]) -> float:
-    hourly = _one_market(gpu_type, known, offers)
-    # Work for a dollar: a slice counts like its whole GPU, because its part of the price equals its part of the
-    # compute units.
-    for_a_dollar = [
-        log(speed.estimate / slice_speed(each) * compute_part(each) / hourly[each])
-        for each, speed in known.items()
-        if each in hourly
-    ]
-    if not for_a_dollar or gpu_type not in hourly:  # no known type, or a price of zero
-        return slice_speed(gpu_type)
-    whole = exp(fsum(for_a_dollar) / len(for_a_dollar)) * hourly[gpu_type] / compute_part(gpu_type)
-    return min(whole * slice_speed(gpu_type), 1.0)
+class _Market(NamedTuple):
+    """Prices that are compared with each other.
 
-
-def _one_market(
-    gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[tuple[PoolOffer, Price]]
-) -> Mapping[str, float]:
-    """Prices of a GPU-hour by type, from one market.
-
-    The market is on-demand capacity if this type and a known type are sold on demand, otherwise spot capacity under
-    the same condition, and otherwise all offers.
+    ``hourly``: the price of a GPU-hour of each type.
+    ``for_a_dollar``: the mean work of the known types for a unit of ``hourly``; None if no known type has a price.
     """
-    for capacity in CapacityType:
-        # Spot nodes are cheaper because they may be taken back, and not because their GPUs are slow. So a spot price
-        # is not compared with on-demand prices.
-        hourly = _hourly([(offer, price) for offer, price in offers if offer.capacity_type is capacity])
-        if gpu_type in hourly and any(each in hourly for each in known):
-            return hourly
-    return _hourly(offers)
+
+    hourly: Mapping[str, float]
+    for_a_dollar: float | None
+
+    @classmethod
+    def of(cls, hourly: Mapping[str, float], known: Mapping[str, RelativeSpeed]) -> _Market:
+        # A slice counts like its whole GPU, because its part of the price equals its part of the compute units.
+        work = [
+            log(speed.estimate / slice_speed(each) * compute_part(each) / hourly[each])
+            for each, speed in known.items()
+            if each in hourly
+        ]
+        return cls(hourly, exp(fsum(work) / len(work)) if work else None)
+
+
+def _guess(gpu_type: str, markets: Sequence[_Market]) -> float:
+    """The assumed speed by the first market that sells this type and a known type: on-demand capacity, spot capacity,
+    all offers."""
+    for market in markets:
+        if market.for_a_dollar is not None and gpu_type in market.hourly:
+            whole = market.for_a_dollar * market.hourly[gpu_type] / compute_part(gpu_type)
+            return min(whole * slice_speed(gpu_type), 1.0)
+    return slice_speed(gpu_type)  # no known type, or a price of zero
 
 
 def _hourly(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, float]:
