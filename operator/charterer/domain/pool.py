@@ -674,6 +674,8 @@ class LeftOutWhy(StrEnum):
     OTHER_GPUS = "OtherGpus"
     NOT_READY = "NodeNotReady"
     CORDONED = "NodeCordoned"
+    BROKEN_GPUS = "BrokenGpus"
+    GOES_AWAY = "NodeGoesAway"
 
 
 class LeftOut(NamedTuple):

@@ -33,7 +33,7 @@ from charterer.domain.pool import (
     Survey,
 )
 from charterer.domain.rental import RentalPhase
-from charterer.domain.snapshot import Node
+from charterer.domain.snapshot import Departure, Node
 from charterer.domain.time import Instant, parse_instant
 from charterer.gpu_types import SHARED_SUFFIX, slices_of, whole_type
 from charterer.providers.errors import InvalidRequest, ProviderError
@@ -246,6 +246,8 @@ def _gpus(pool: Pool, seen: Sequence[NodeGpus]) -> NodeGpus | None:
 def _unfit(pool: Pool, seen: SeenNode, wanted: NodeGpus | None) -> LeftOut | None:
     """Why the Node cannot be used, or None if it can."""
     node, has, cloud = seen.node, seen.gpus(pool), _cloud(pool)
+    if node.departure is not None:  # first: GPUs that broke may also be missing from its number of GPUs
+        return _departing(seen.name, node.departure)
     if node.ready and not node.deleting:
         if not has.kind and not cloud.gpus:
             advice = "set spec.existing.gpuType and gpusPerNode, or install GPU feature discovery"
@@ -261,6 +263,17 @@ def _unfit(pool: Pool, seen: SeenNode, wanted: NodeGpus | None) -> LeftOut | Non
     if node.unschedulable:
         return LeftOut(LeftOutWhy.CORDONED, f"Node {seen.name} is cordoned: kubectl uncordon {seen.name}")
     return None
+
+
+def _departing(name: NodeName, said: Departure) -> LeftOut:
+    """Why a Node takes no part of which another program says that it goes away, or that its GPUs are broken."""
+    are = "are" if said.certain else "may be"
+    if said.broken:
+        advice = "it takes part again once the condition is gone"
+        return LeftOut(LeftOutWhy.BROKEN_GPUS, f"GPUs of Node {name} {are} broken ({said.why}): {advice}")
+    goes = "goes" if said.certain else "may go"
+    advice = "it takes part again once that is gone"
+    return LeftOut(LeftOutWhy.GOES_AWAY, f"Node {name} {goes} away ({said.why}): {advice}")
 
 
 class ExistingCloud:

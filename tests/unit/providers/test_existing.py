@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -61,6 +61,8 @@ class Cluster:
         kind: str = H100,
         ready: bool = True,
         cordoned: bool = False,
+        told: Mapping[str, str] | None = None,
+        taint: str = "",
         created: float = 0.0,
         provider_id: str = "",
         resource: str = "nvidia.com/gpu",
@@ -70,10 +72,17 @@ class Cluster:
         product = {"nvidia.com/gpu.product": kind} if kind else {}
         self.objects[f"{NODES}/{name}"] = {
             "metadata": meta(name, created, labels={**LABELS, **product, "team": "ml", **(labels or {})}),
-            "spec": {"unschedulable": cordoned, "providerID": provider_id},
+            "spec": {
+                "unschedulable": cordoned,
+                "providerID": provider_id,
+                "taints": [{"key": taint, "effect": "NoSchedule"}] if taint else [],
+            },
             "status": {
                 "allocatable": {resource: str(gpus), "cpu": "96"},
-                "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+                "conditions": [
+                    {"type": "Ready", "status": "True" if ready else "False"},
+                    *({"type": kind, "status": status} for kind, status in (told or {}).items()),
+                ],
             },
         }
 
@@ -205,6 +214,21 @@ def test_a_node_that_is_gone_has_ended_also_where_another_has_its_name() -> None
     [
         ({"cordoned": True}, LeftOutWhy.CORDONED, "Node z is cordoned: kubectl uncordon z"),
         ({"ready": False}, LeftOutWhy.NOT_READY, "Node z is not ready"),
+        (
+            {"told": {"GPUMissing": "True"}, "gpus": 7},
+            LeftOutWhy.BROKEN_GPUS,
+            "GPUs of Node z are broken (condition GPUMissing): it takes part again once the condition is gone",
+        ),
+        (
+            {"told": {"GpuThermalWatch": "True"}},
+            LeftOutWhy.BROKEN_GPUS,
+            "GPUs of Node z may be broken (condition GpuThermalWatch): it takes part again once the condition is gone",
+        ),
+        (
+            {"taint": "ToBeDeletedByClusterAutoscaler"},
+            LeftOutWhy.GOES_AWAY,
+            "Node z goes away (taint ToBeDeletedByClusterAutoscaler): it takes part again once that is gone",
+        ),
         (
             {"kind": "NVIDIA-A100-SXM4-40GB"},
             LeftOutWhy.OTHER_GPUS,

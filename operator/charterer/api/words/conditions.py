@@ -173,6 +173,14 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Label Nodes so, or make the pool anew with the labels that they have.",
     ),
     "NodeCordoned": Meaning("A Node that the pool selects is cordoned.", "`kubectl uncordon` lets it take part again."),
+    "BrokenGpus": Meaning(
+        "By a condition of a Node that the pool selects, another program says that its GPUs are or may be broken.",
+        "Repair them. The Node takes part again once that program says that they are well.",
+    ),
+    "NodeGoesAway": Meaning(
+        "By a taint or a condition of a Node that the pool selects, another program says that its machine goes away.",
+        "If the machine stays, remove the taint. The Node then takes part again.",
+    ),
     "NodeNotReady": Meaning(
         "A Node that the pool selects is not ready, or is being deleted.",
         "Look at its kubelet. If pods of jobs stay there because its machine is off: delete the Node, or give it the "
