@@ -67,7 +67,7 @@ async def test_a_job_leaves_a_node_with_broken_gpus_which_is_replaced_and_told(b
     await bed.running_again("train", 1)
     assert node_of(bed, "train") != first
     (record,) = bed.tj("train")["runs"]
-    assert record["outcome"] in ("Stopped", "Interrupted")
+    assert record["outcome"] == "Stopped"  # in order, at a checkpoint
     assert bed.tj("train").get("failures", 0) == 0
     await bed.until(lambda: notes(bed, "TrainingJob", f"condition {BROKEN} on Node {first}"))
     await bed.until(lambda: bed.mirror.one(NODES, first) is None)
@@ -83,9 +83,7 @@ async def test_a_job_waits_for_the_one_machine_of_its_cloud_even_if_the_operator
     await bed.job("train")
     await bed.running("train")
     first = node_of(bed, "train")
-    bed.gate.close()
     says(bed, first, BROKEN, "True")
-    bed.gate.open()
     await bed.until(lambda: bed.rentals("Draining") or bed.run("train") != 1)
     operator.kill()
     await operator.death()
