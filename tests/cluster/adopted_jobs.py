@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
 from charterer.api.names import ANNOTATION_CREATED_BY
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import EVENTS, GPU_BUDGETS, JOBS, PODS, TRAINING_JOBS
+from tests.contract.adopted_objects import ray_job
 from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import Bed
 from tests.testbed.controlplane import EXIT_CODE
@@ -202,3 +203,47 @@ async def delete_jobs(bed: Bed) -> None:
     for raw in bed.mirror.all(JOBS, bed.namespace):
         await bed.kube.delete(JOBS.one(raw["metadata"]["name"], bed.namespace))
     await bed.until(lambda: not bed.mirror.all(JOBS, bed.namespace))
+
+
+RESTRICTED: RawObject = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+"""A patch of a namespace, which then accepts only pods of Kubernetes' strictest standard."""
+
+
+def under_the_standard(body: Callable[[str], RawObject], name: str) -> RawObject:
+    """The object with what Kubernetes' standard "restricted" asks of each container."""
+    made = body(name)
+    if (
+        made["kind"] == "RayJob"
+    ):  # KubeRay's own template of the submitter has nothing of it, so that its Job has no pod
+        container = {"name": "ray-job-submitter", "image": "ray:1"}
+        made["spec"]["submitterPodTemplate"] = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    safe = {
+        "allowPrivilegeEscalation": False,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+    def walk(part: Any) -> None:
+        for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            walk(value)
+        if isinstance(part, dict):
+            for container in part.get("containers") or ():
+                container["securityContext"] = safe
+
+    walk(made)
+    return made
+
+
+def with_kuberays_submitter(name: str) -> RawObject:
+    """A RayJob that the standard "restricted" accepts, but for the submitter that KubeRay makes by itself."""
+    made = under_the_standard(ray_job, name)
+    del made["spec"]["submitterPodTemplate"]
+    return made
+
+
+def with_a_refused_head(name: str) -> RawObject:
+    """A RayJob that the standard "restricted" accepts, but for its head."""
+    made = under_the_standard(ray_job, name)
+    made["spec"]["rayClusterSpec"]["headGroupSpec"] = ray_job(name)["spec"]["rayClusterSpec"]["headGroupSpec"]
+    return made

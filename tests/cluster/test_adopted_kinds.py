@@ -21,7 +21,15 @@ from charterer.tools.commands.drain import annotate
 from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from tests import outcome
-from tests.cluster.adopted_jobs import once_held, once_users_are, own_annotations, plain_job
+from tests.cluster.adopted_jobs import (
+    RESTRICTED,
+    once_held,
+    once_users_are,
+    own_annotations,
+    plain_job,
+    under_the_standard,
+    with_kuberays_submitter,
+)
 from tests.cluster.commands import charterer
 from tests.cluster.test_stuck import warned
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
@@ -176,8 +184,7 @@ async def test_every_kind_runs_and_is_complete_under_every_option_of_the_chart(k
         {**KINDS, "Job": TeamObject(JOBS, lambda name: plain_job(name, pods=2, gpus=2, suspend=False))},
     )
     if option == "restricted":
-        standard = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
-        await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), standard)
+        await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), RESTRICTED)
     values, off = _OPTIONS[option](bed.namespace), option == "admission off"
     if values:
         install_charts(bed.plane, *values)
@@ -188,8 +195,8 @@ async def test_every_kind_runs_and_is_complete_under_every_option_of_the_chart(k
         bed.operator()
         await bed.pool()
         for word, kind in kinds.items():
-            body = partial(_under_the_standard, kind.body)
-            runtime = partial(_under_the_standard, lambda _: training_runtime(), "")
+            body = partial(under_the_standard, kind.body)
+            runtime = partial(under_the_standard, lambda _: training_runtime(), "")
             await _create(bed, replace(kind, body=body), word.lower(), runtime=runtime, suspend=off)
         await bed.running(*map(str.lower, kinds))
         for word, kind in kinds.items():
@@ -205,32 +212,6 @@ async def test_every_kind_runs_and_is_complete_under_every_option_of_the_chart(k
             install_charts(bed.plane)
 
 
-def _under_the_standard(body: Callable[[str], RawObject], name: str) -> RawObject:
-    """The object with what Kubernetes' standard "restricted" asks of each container."""
-    made = body(name)
-    if (
-        made["kind"] == "RayJob"
-    ):  # KubeRay's own template of the submitter has nothing of it, so that its Job has no pod
-        container = {"name": "ray-job-submitter", "image": "ray:1"}
-        made["spec"]["submitterPodTemplate"] = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    safe = {
-        "allowPrivilegeEscalation": False,
-        "runAsNonRoot": True,
-        "capabilities": {"drop": ["ALL"]},
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-
-    def walk(part: Any) -> None:
-        for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-            walk(value)
-        if isinstance(part, dict):
-            for container in part.get("containers") or ():
-                container["securityContext"] = safe
-
-    walk(made)
-    return made
-
-
 _NO_JOBS = {
     "apiVersion": "v1",
     "kind": "ResourceQuota",
@@ -239,14 +220,7 @@ _NO_JOBS = {
 }
 
 
-def _with_kuberays_submitter(name: str) -> RawObject:
-    """A RayJob that the standard "restricted" accepts, but for the submitter that KubeRay makes by itself."""
-    made = _under_the_standard(ray_job, name)
-    del made["spec"]["submitterPodTemplate"]
-    return made
-
-
-_REFUSED_SUBMITTER = TeamObject(RAY_JOBS, _with_kuberays_submitter)
+_REFUSED_SUBMITTER = TeamObject(RAY_JOBS, with_kuberays_submitter)
 
 
 async def _told_of_the_submitter(bed: Bed, words: str) -> None:
@@ -260,8 +234,7 @@ async def _told_of_the_submitter(bed: Bed, words: str) -> None:
 async def test_a_ray_job_whose_submitter_is_refused_gives_its_machine_back_and_says_why(kinds_bed: Bed) -> None:
     """Its workers run all the time."""
     bed, words = kinds_bed, "its submitter: FailedCreate"
-    standard = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
-    await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), standard)
+    await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), RESTRICTED)
     await bed.budget()
     await once_held(bed)
     await _create(bed, _REFUSED_SUBMITTER, "llm")
@@ -270,9 +243,41 @@ async def test_a_ray_job_whose_submitter_is_refused_gives_its_machine_back_and_s
     await _told_of_the_submitter(bed, words)
     await bed.until(lambda: bed.tj("llm").get("startFailures") == 1)
     (record,) = bed.tj("llm")["runs"]
-    assert record["outcome"] == "NotStarted"  # its message is about the workers if KubeRay has just made them again
+    assert record["outcome"] == "NotStarted"
+    assert words in record["message"]
     await bed.until(lambda: not bed.rentals("Ready"))
     await bed.kube.delete(RAY_JOBS.one("llm", bed.namespace))
+
+
+_REFUSED_PODS = {
+    "JobSet": "FailedCreate: Error creating: pods",
+    "TrainJob": "FailedCreate: Error creating: pods",
+    "RayJob": "FailedToCreateWorkerPod: Failed to create worker Pod",
+}
+
+
+def _with_refused_workers(name: str) -> RawObject:
+    """A RayJob that the standard "restricted" accepts, but for its workers."""
+    made = under_the_standard(ray_job, name)
+    made["spec"]["rayClusterSpec"]["workerGroupSpecs"] = ray_job(name)["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    return made
+
+
+@pytest.mark.parametrize("word", ["JobSet", *repeats("RayJob", "TrainJob")])
+async def test_what_may_not_make_its_pods_gives_its_machine_back_and_says_why(kinds_bed: Bed, word: str) -> None:
+    bed, kind = kinds_bed, KINDS[word]
+    await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), RESTRICTED)
+    await bed.budget()
+    await once_held(bed)
+    await _create(bed, TeamObject(RAY_JOBS, _with_refused_workers) if word == "RayJob" else kind, "llm")
+    bed.operator()
+    await bed.pool()
+    await bed.until(lambda: bed.tj("llm").get("startFailures") == 1)
+    (record,) = bed.tj("llm")["runs"]
+    assert _REFUSED_PODS[word] in record["message"]
+    assert "violates PodSecurity" in record["message"]
+    await bed.until(lambda: not bed.rentals("Ready"))
+    await bed.kube.delete(kind.resource.one("llm", bed.namespace))
 
 
 @pytest.mark.repeats  # the test before it, and tests/unit/controller/test_run_warnings.py

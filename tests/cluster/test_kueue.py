@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -11,8 +11,9 @@ import pytest
 
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden
-from charterer.cluster.paths import GPU_POOLS, JOBS, TRAINING_JOBS
+from charterer.cluster.paths import GPU_POOLS, JOBS, RESOURCE_FLAVORS, TRAINING_JOBS
 from tests import outcome
+from tests.cluster.commands import charterer
 from tests.cluster.refusals import once_refused
 from tests.testbed.bed import SYSTEM, group
 from tests.testbed.controlplane import ControlPlane
@@ -47,6 +48,42 @@ async def test_what_no_budget_pays_for_is_told_and_what_needs_no_rented_node_is_
     await bed.budget(mode="Observe")
     await bed.until(lambda: bed.job_pods("unpaid"))
     assert bed.check("unpaid")["message"] == "GPUBudget team observes, and holds nothing"
+
+
+async def test_doctor_tells_of_flavors_that_fit_rented_nodes_badly(with_kueue: ControlPlane, tmp_path: Path) -> None:
+    """The flavor of one queue tolerates their taints; that of another queue asks for a label that they do not have."""
+    taint = {"key": "dedicated", "value": "training", "effect": "NoSchedule"}
+    quotas = [{"name": name, "nominalQuota": 8} for name in (GPU, "cpu", "memory")]
+    async with open_kueue_bed(with_kueue, tmp_path, [group("a100", taints=[taint])]) as bed:
+        flavors: Mapping[str, RawObject] = {
+            bed.own("tolerant"): {"tolerations": [{"operator": "Exists"}]},
+            bed.own("labelled"): {"nodeLabels": {"zone": "nowhere"}},
+        }
+        for name, spec in flavors.items():
+            await bed.put(RESOURCE_FLAVORS, "ResourceFlavor", name, spec)
+            covered = [each["name"] for each in quotas]
+            groups = [{"coveredResources": covered, "flavors": [{"name": name, "resources": quotas}]}]
+            await bed.queue(name=name.partition("-")[0], resourceGroups=groups)
+        bed.operator()
+        await bed.budget()
+        await bed.pool()
+        await bed.until(lambda: "offering" in ((bed.mirror.one(GPU_POOLS, "a100") or {}).get("status") or {}))
+        told = await _doctor(bed)
+        of_taint = "has spec.tolerations for dedicated=training:NoSchedule, the taint of GPUPool a100"
+        assert f"ResourceFlavor {bed.own('tolerant')} {of_taint}" in told, told
+        of_label = "has spec.nodeLabels zone=nowhere, which nodes of no GPUPool have"
+        assert f"ResourceFlavor {bed.own('labelled')} {of_label}" in told, told
+        for name, spec in flavors.items():
+            await bed.kube.merge_patch(RESOURCE_FLAVORS.one(name), {"spec": dict.fromkeys(spec)})
+        told = await _doctor(bed)
+        assert "ResourceFlavor" not in told, told
+        await bed.close()
+
+
+async def _doctor(bed: KueueBed) -> str:
+    """What the command prints, in one line."""
+    ran = await charterer(bed.plane.kubeconfig, "doctor", "-n", bed.namespace)
+    return " ".join(ran.out.split())
 
 
 async def test_a_queued_job_is_placed_at_its_width_and_its_end_is_its_own(kueue_bed: KueueBed) -> None:

@@ -202,16 +202,18 @@ _KEPT_OFF = (
     "kueue.owners={jobsets.jobset.x-k8s.io,trainjobs.trainer.kubeflow.org,rayjobs.ray.io}",
 )
 """The chart refuses kinds of which it is not known who makes their pods."""
+_RESTARTS = ("operator restarted", "Kueue restarted", "both restarted")
 _IN_MAKE_TEST = (
     *[("Job", event) for event in ("spot notice", "machine dies", "budget", "maximum time", "keepOff")],
     ("JobSet", "machine dies"),
+    ("TrainJob", "fails"),
     ("RayJob", "both restarted"),
 )
 _REPEATED: Mapping[str, tuple[str, ...]] = {
-    "Job": ("operator restarted", "Kueue restarted", "both restarted", "fails"),
-    "JobSet": ("budget", "maximum time", "keepOff", "fails"),
-    "TrainJob": ("machine dies", "budget", "maximum time", "keepOff", "fails"),
-    "RayJob": ("spot notice", "machine dies", "budget", "maximum time", "keepOff", "fails"),
+    "Job": (*_RESTARTS, "fails"),
+    "JobSet": ("budget", "maximum time", "keepOff", "fails", *_RESTARTS),
+    "TrainJob": ("machine dies", "budget", "maximum time", "keepOff", *_RESTARTS),
+    "RayJob": ("spot notice", "machine dies", "budget", "maximum time", "keepOff", "fails", *_RESTARTS[:2]),
 }
 
 

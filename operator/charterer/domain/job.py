@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import product
+from typing import Final, NamedTuple
 
 from charterer.domain.budget import NO_SHARE
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
@@ -294,13 +296,45 @@ class RunRecord:
     because: str = ""
 
 
+class StartWarnings(NamedTuple):
+    """What the last Warning Events say about a run that takes long to start. A text is empty if nothing is known.
+
+    ``missing``: why a pod is not created, or why what the object's controller starts beside the pods does not run.
+    ``pod``: why a pod that exists does not start.
+    """
+
+    missing: str = ""
+    pod: str = ""
+
+
+_REFUSED: Final = (
+    "violates PodSecurity",
+    "denied the request",
+    "denied request",
+    "no PriorityClass with name",
+    "pod rejected: RuntimeClass",
+    "error looking up service account",
+)
+"""Messages in the Warning FailedCreate of a Job: from Pod Security, a webhook or an admission policy, or about a
+missing object that the template names. Messages about a quota are not in this list."""
+_NOT_MOUNTED: Final = re.compile(r'FailedMount: .*(secret|configmap) "[^"]+" not found')
+"""The Warning about a pod with a volume of a missing Secret or ConfigMap."""
+
+
+class _Trouble(NamedTuple):
+    """A reason why a run does not start. ``hopeless``: only an edit removes it."""
+
+    text: str
+    hopeless: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The observed Kubernetes object of a run (see ``workloads``) and its pods, of which ``completions`` must succeed.
 
     ``complete``, ``failed``: when the object got that terminal condition, which is only evidence:
     ``lifecycle.verdict`` decides. ``failed_by_disruption``: the object reports that it failed because of a disrupted
-    pod. ``warning``: the last Warning Event about the object or its pods; known only if the run takes long to start.
+    pod. ``missing``, ``warning``: ``missing`` and ``pod`` of ``StartWarnings``.
     ``owned``: the TrainingJob controls the object; False after the TrainingJob was deleted without its dependents.
     ``template``: digest of the pod template from which the object was made; empty if unknown. ``departed``: pods that
     were asked to end and no longer exist. ``retries``: the number of pods that may fail before the object fails.
@@ -322,6 +356,7 @@ class Run:
     failed_message: str
     pods: tuple[Pod, ...]
     failed_by_disruption: bool = False
+    missing: str = ""
     warning: str = ""
     owned: bool = True
     template: str = ""
@@ -336,13 +371,37 @@ class Run:
         return self.failed if self.complete is None else self.complete
 
     @property
+    def hopeless(self) -> bool:
+        """Whether a pod of the run cannot start without an edit, or the API server refuses pods that the run needs."""
+        return any(found.hopeless for found in self._troubles())
+
+    @property
     def trouble(self) -> str:
-        """Why the run does not start, in Kubernetes' own words; empty if no reason is known."""
+        """Why the run does not start, in Kubernetes' own words; empty if no reason is known.
+
+        Of several reasons, the cause is given: one that only an edit removes, or else the one that is first in
+        ``_troubles``.
+        """
+        return min(self._troubles(), key=lambda found: not found.hopeless, default=_Trouble("", hopeless=False)).text
+
+    def _troubles(self) -> Iterator[_Trouble]:
+        """What keeps the run from starting. A reason comes before those that may be its consequences.
+
+        Pods may wait for a pod that is missing, or for what the object's controller starts beside them; and a pod whose
+        peer has no node may fail again and again.
+        """
+        # An Event about a pod that could not be created is old if all pods exist by now.
+        if self.missing and (self.incomplete or len(self.pods) < self.completions):
+            refused = (self.incomplete or not self.pods) and any(words in self.missing for words in _REFUSED)
+            yield _Trouble(self.missing, bool(refused))
         troubled = [pod for pod in self.pods if pod.trouble]
-        if not troubled:
-            return self.warning
-        alike = f" ({len(troubled) - 1} more like it)" if len(troubled) > 1 else ""
-        return f"pod {troubled[0].name}: {troubled[0].trouble}{alike}"
+        for hopeless, placed in product((True, False), (False, True)):
+            alike = [pod for pod in troubled if (pod.hopeless, pod.node is not None) == (hopeless, placed)]
+            if alike:
+                more = f" ({len(alike) - 1} more like it)" if len(alike) > 1 else ""
+                yield _Trouble(f"pod {alike[0].name}: {alike[0].trouble}{more}", hopeless)
+        if self.warning:
+            yield _Trouble(self.warning, bool(self.pods) and _NOT_MOUNTED.search(self.warning) is not None)
 
     @property
     def unproven(self) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ def test_a_submitter_that_is_refused_for_good_is_waited_for_shorter_than_one_tha
     warning: str, seconds: float
 ) -> None:
     world = simple()
-    running(world, incomplete="KubeRay says Initializing of it, not Running", warning=warning)
+    running(world, incomplete="KubeRay says Initializing of it, not Running", missing=warning)
     decided = plan(world.snapshot())
     assert (decided.commands, decided.again_at) == ((), after(world.now, seconds))
     world.passes(seconds)

@@ -130,7 +130,7 @@ def test_a_withdrawn_run_is_told_in_its_pods_own_words() -> None:
     world.passes(job.ready_timeout_seconds)
     message = plan(world.snapshot()).jobs[job.id].reason.message
     assert message == "run 1 was not fully running within 600 s: pod train-r1-0: Unschedulable: 0/3 nodes"
-    unwell(world, pods=(), warning="FailedCreate: exceeded quota")
+    unwell(world, pods=(), missing="FailedCreate: exceeded quota")
     message = plan(world.snapshot()).jobs[job.id].reason.message
     assert message == "run 1 was not fully running within 600 s: FailedCreate: exceeded quota"
 
@@ -151,7 +151,7 @@ def test_a_run_that_can_never_start_gives_its_machine_back_after_seconds(whose: 
         unwell(world, warning=words)
     else:
         words = "FailedCreate: violates PodSecurity"
-        unwell(world, pods=(), warning=words)
+        unwell(world, pods=(), missing=words)
     assert not plan(world.snapshot()).commands  # the scheduler may have seen the node's label a moment late
     world.passes(20.0)
     decided = plan(world.snapshot())

@@ -12,8 +12,9 @@ from charterer.api import decode
 from charterer.cluster.client import Client, Listing
 from charterer.cluster.errors import Unreachable
 from charterer.controller.run_warnings import RunWarnings
-from charterer.domain.job import Job, Run
+from charterer.domain.job import Job, Run, StartWarnings
 from charterer.domain.pod import PodPhase
+from charterer.domain.target import TargetRef
 from charterer.domain.time import after
 from tests.factory import allocation, at, job, pod, run, snapshot
 from tests.virtual_time import run_in_virtual_time
@@ -67,12 +68,15 @@ class Api:
         return self.ray_job
 
 
-def looked(api: Api, *runs: Run, now: float = 60, times: int = 1) -> tuple[dict[str, str], int]:
+def looked(
+    api: Api, *runs: Run, now: float = 60, times: int = 1, kind: str = ""
+) -> tuple[dict[str, StartWarnings], int]:
     """What is known after a look at a job with these runs, and how often a change was told."""
     changes: list[None] = []
-    mine: Iterable[Job] = [job(allocation=allocation(), runs=runs)]
+    target = TargetRef("v1", kind, "sft-r1", "u") if kind else None
+    mine: Iterable[Job] = [job(allocation=allocation(), runs=runs, target=target)]
 
-    async def main() -> dict[str, str]:
+    async def main() -> dict[str, StartWarnings]:
         warnings = RunWarnings(cast(Client, api), lambda: changes.append(None))
         for _ in range(times):
             await warnings.look(snapshot(*mine, now=at(now)))
@@ -84,12 +88,17 @@ def looked(api: Api, *runs: Run, now: float = 60, times: int = 1) -> tuple[dict[
 def test_a_job_that_may_not_make_pods_is_told_by_its_last_warning() -> None:
     refused = [event("FailedCreate", "violates PodSecurity", 40), event("FailedCreate", "older", 10)]
     api = Api({"run-uid-sft-1": refused})
-    assert looked(api, run(completions=1), times=3) == ({"run-uid-sft-1": "FailedCreate: violates PodSecurity"}, 1)
+    assert looked(api, run(completions=1), times=3) == (
+        {"run-uid-sft-1": StartWarnings(missing="FailedCreate: violates PodSecurity")},
+        1,
+    )
 
 
 def test_a_pod_that_says_nothing_itself_is_asked_about_as_well() -> None:
     api = Api({PENDING.uid: [event("FailedMount", 'secret "data" not found', 30)]})
-    assert looked(api, run(1, PENDING))[0] == {"run-uid-sft-1": 'FailedMount: secret "data" not found'}
+    assert looked(api, run(1, PENDING))[0] == {
+        "run-uid-sft-1": StartWarnings(pod='FailedMount: secret "data" not found')
+    }
 
 
 @pytest.mark.parametrize(
@@ -117,7 +126,7 @@ def test_what_is_known_stays_while_the_api_server_does_not_answer() -> None:
         await warnings.look(late)
         api.down = True
         await warnings.look(late)
-        assert warnings.latest == {"run-uid-sft-1": "FailedCreate: no quota"}
+        assert warnings.latest == {"run-uid-sft-1": StartWarnings(missing="FailedCreate: no quota")}
         await warnings.look(snapshot(job(), now=at(60)))
         assert warnings.latest == {}
 
@@ -180,7 +189,8 @@ def beside(uid: str, status: dict[str, Any]) -> list[dict[str, Any]]:
 def test_a_ray_job_that_does_not_begin_is_told_what_it_lacks_beside_its_workers_and_the_remedy(
     events: Any, pods: Any, said: str
 ) -> None:
-    ((_, text),) = looked(Api(events, ray_job(submissionMode="K8sJobMode"), pods), WAITS)[0].items()
+    ((text, of_pod),) = looked(Api(events, ray_job(submissionMode="K8sJobMode"), pods), WAITS)[0].values()
+    assert not of_pod
     assert text.startswith(f"{said} (let the quotas and admission rules of its namespace allow its head and its submit")
     assert "HTTPMode" in text
 
@@ -188,10 +198,53 @@ def test_a_ray_job_that_does_not_begin_is_told_what_it_lacks_beside_its_workers_
 def test_a_ray_job_without_a_submitter_is_not_told_to_have_none() -> None:
     about = {"regarding.kind=RayCluster,regarding.name=sft-x": [event("FailedToCreateHeadPod", "exceeded quota", 30)]}
     api = Api(about, ray_job(submissionMode="HTTPMode"))
-    ((_, text),) = looked(api, WAITS)[0].items()
+    ((text, _),) = looked(api, WAITS)[0].values()
     assert text.endswith("(let the quotas and admission rules of its namespace allow its head)")
     assert not [subject for subject in api.asked if "kind=Job" in subject]
 
 
 def test_nothing_is_said_of_a_ray_job_whose_head_only_takes_its_time() -> None:
     assert looked(Api({}, ray_job(), {HEAD: beside("head", STARTS)}), WAITS) == ({}, 0)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        {WAITS.uid: [event("FailedToCreateRayJobSubmitter", "exceeded quota", 30)]},
+        {f"regarding.kind=Job,regarding.name={WAITS.name}": [event("FailedCreate", "violates PodSecurity", 30)]},
+    ],
+)
+def test_what_was_refused_and_runs_by_now_is_no_longer_told_of(events: Any) -> None:
+    assert looked(Api(events, ray_job(), {HEAD: beside("h", RUNS), SUBMITTER: beside("s", RUNS)}), WAITS) == ({}, 0)
+    assert looked(Api(events, ray_job(), {HEAD: beside("h", RUNS), SUBMITTER: beside("s", STARTS)}), WAITS) == ({}, 0)
+
+
+def test_what_is_missing_is_told_apart_from_what_a_pod_waits_for() -> None:
+    """The Event about the pod is the newer one."""
+    refused, late = [event("FailedCreate", "exceeded quota", 10)], [event("FailedMount", "timed out", 30)]
+    found, _ = looked(Api({"run-uid-sft-1": refused, PENDING.uid: late}), run(1, PENDING, completions=2))
+    assert found == {"run-uid-sft-1": StartWarnings("FailedCreate: exceeded quota", "FailedMount: timed out")}
+
+
+@pytest.mark.parametrize("kind", ["JobSet", "TrainJob"])
+def test_a_job_of_a_job_set_that_may_not_make_pods_is_told(kind: str) -> None:
+    """The JobSet itself has no Event about that. A Job that has its pods is not asked about."""
+    jobs = [
+        {"metadata": {"name": f"sft-{name}", "uid": name}, "spec": {"parallelism": 2}, "status": {"active": active}}
+        for name, active in (("ready", 2), ("node", 1))
+    ]
+    refused = [event("FailedCreate", "violates PodSecurity", 30)]
+    api = Api({"node": refused, "ready": refused}, pods={"jobset.sigs.k8s.io/jobset-name=sft-r1": jobs})
+    found, _ = looked(api, run(1, PENDING, completions=4), kind=kind)
+    assert found == {"run-uid-sft-1": StartWarnings(missing="Job sft-node: FailedCreate: violates PodSecurity")}
+    assert "ready" not in api.asked
+
+
+def test_workers_of_a_ray_job_that_are_refused_are_told() -> None:
+    of_cluster = "regarding.kind=RayCluster,regarding.name=sft-x,reason=FailedToCreateWorkerPod"
+    api = Api(
+        {of_cluster: [event("FailedToCreateWorkerPod", "exceeded quota", 30)]}, ray_job(), {HEAD: beside("h", RUNS)}
+    )
+    found, _ = looked(api, replace(WAITS, pods=()))
+    assert found == {WAITS.uid: StartWarnings(missing="FailedToCreateWorkerPod: exceeded quota")}
+    assert looked(api, WAITS) == ({}, 0)

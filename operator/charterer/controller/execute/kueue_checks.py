@@ -120,13 +120,19 @@ class KueueChecks:
 
 
 def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[CheckAnswer]:
-    """The answers for the Workloads that have quota and wait, and for those that wait to grow."""
+    """The answers for the Workloads that have quota and wait or are given up, and for those that wait to grow."""
     for candidate in snapshot.candidates:
         if _asks(candidate.target) and (said_of_it := _of_candidate(candidate, snapshot)) is not None:
             yield said_of_it
     for job in snapshot.jobs.values():
         target = job.adopted
-        if target is not None and _asks(target) and said.get(job.id):
+        if target is not None and _asks(target) and job.finish is not None:
+            # Its conditions say only that the job has ended.
+            text = (
+                f"it is given up: {job.finish.message}. Delete the {target.ref.kind}, and create it again without that"
+            )
+            yield CheckAnswer(target, ready=False, message=text)
+        elif target is not None and _asks(target) and said.get(job.id):
             yield CheckAnswer(target, ready=False, message=said[job.id])
         elif target is not None and job.allocation is not None and target.grows_to > len(job.allocation.placements):
             has = count(len(job.allocation.placements), "pod")

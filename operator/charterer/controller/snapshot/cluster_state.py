@@ -13,7 +13,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.cost_row import NO_RECORDING, CostRecording
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, PoolId
-from charterer.domain.job import Run
+from charterer.domain.job import Run, StartWarnings
 from charterer.domain.node_demands import AnyOf
 from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.pool_set import PoolSet
@@ -34,7 +34,7 @@ class ClusterState:
     dry run refused a job's template, or None while the dry run goes on. ``progress``: a job's last report. ``volumes``:
     what a job's volumes require of its nodes, or None while they are looked up. ``findings``: the bottlenecks of runs.
     ``departed``: by uid, pods that were last seen in deletion with an exit code and do not exist any more.
-    ``warnings``: by the uid of its object, the last Warning Event about a run that starts late. ``stop``: how the
+    ``warnings``: by the uid of its object, the last Warning Events about a run that starts late. ``stop``: how the
     operator is stopped. ``limits``: the operator's own. ``published_gpus``: the nodes' GPUs as DRA drivers publish
     them. ``cost_recording``: the state of the record of costs. ``targets``: the objects that may be adopted, one
     mapping a kind. ``not_adopted``: those kinds that the operator's owner excludes from adoption. ``checks``: the
@@ -56,7 +56,7 @@ class ClusterState:
     quotes: Mapping[PoolId, Quote]
     refusals: Mapping[JobId, str | None]
     progress: Mapping[JobId, Progress]
-    warnings: Mapping[str, str] = field(default_factory=dict)
+    warnings: Mapping[str, StartWarnings] = field(default_factory=dict)
     volumes: Mapping[JobId, tuple[AnyOf, ...] | None] = field(default_factory=dict)
     departed: Mapping[str, JobPod | ForeignPod] = field(default_factory=dict)
     stop: Stop | None = None
@@ -78,7 +78,7 @@ def cluster_state(
     quotes: Mapping[PoolId, Quote],
     refusals: Mapping[JobId, str | None],
     progress: Mapping[JobId, Progress],
-    warnings: Mapping[str, str],
+    warnings: Mapping[str, StartWarnings],
     volumes: Mapping[JobId, tuple[AnyOf, ...] | None],
     findings: Findings,
     namespace: str = "",

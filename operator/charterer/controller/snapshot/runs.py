@@ -11,7 +11,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, NodeName, PoolId
-from charterer.domain.job import Job, Run
+from charterer.domain.job import Job, Run, StartWarnings
 from charterer.domain.option import GPU_RESOURCES
 from charterer.domain.pod import Pod
 from charterer.domain.pool import Pool
@@ -283,13 +283,13 @@ def own_runs(
     runs: Mapping[ObjectKey, OwnedRun],
     decoded: Mapping[JobId, DecodedJob],
     adopted: Mapping[JobId, Target],
-    warnings: Mapping[str, str],
+    warnings: Mapping[str, StartWarnings],
     departed: Mapping[str, JobPod | ForeignPod],
 ) -> Mapping[PodController | None, OwnRun]:
     """The runs of existing jobs, by the controller of the runs' pods. The job owns the run, or its adopted object
     carries the run.
 
-    Each run has the last Warning Event about it. Each run also has those pods that were last seen in deletion with an
+    Each run has the last Warning Events about it. Each run also has those pods that were last seen in deletion with an
     exit code and do not exist any more.
     """
     gone: dict[PodController | None, list[JobPod]] = {}
@@ -301,18 +301,21 @@ def own_runs(
         if (carried := run_of(decoded[job].job, target)) is not None:
             controller = PodController(target.namespace, job)
             late = pods_of(carried, target, gone.get(controller, ()))
-            own[controller] = AdoptedRun(
-                job, replace(carried, warning=warnings.get(carried.uid, ""), departed=late), target
-            )
+            own[controller] = AdoptedRun(job, _with_warnings(replace(carried, departed=late), warnings), target)
     for key, owned in runs.items():
         job, run = owned
         if run.owned and is_there(job, key.namespace, decoded):
             controller = PodController(key.namespace, run.uid)
             if run.uid in warnings or controller in gone:
                 pods = tuple([item.pod for item in gone.get(controller, ())])
-                owned = job, replace(run, warning=warnings.get(run.uid, ""), departed=pods)
+                owned = job, _with_warnings(replace(run, departed=pods), warnings)
             own[controller] = owned
     return own
+
+
+def _with_warnings(run: Run, warnings: Mapping[str, StartWarnings]) -> Run:
+    missing, pod = warnings.get(run.uid, StartWarnings())
+    return replace(run, missing=missing, warning=pod)
 
 
 def job_of(owned: OwnedRun) -> JobId:

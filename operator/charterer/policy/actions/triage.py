@@ -17,7 +17,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import NOT_BEFORE_ITS_RECORD, JobFacts, hopeless, reason, stall_seconds, widens
+from charterer.policy.jobs.job_facts import NOT_BEFORE_ITS_RECORD, JobFacts, reason, stall_seconds, widens
 from charterer.policy.nodes.rentals import KnownEnd, RentalIndex
 
 
@@ -171,7 +171,7 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
     run, number = job.current_run, job.allocation.run
     late: of_jobs.NotRunning | of_jobs.NeverStarts
     late = of_jobs.NotRunning(number, job.ready_timeout_seconds, _trouble(run))
-    if run is not None and hopeless(run):
+    if run is not None and run.hopeless:
         late = of_jobs.NeverStarts(number, _trouble(run))
     result.stopped.append((job, reason(ReasonCode.NOT_STARTING, late)))
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -13,7 +12,6 @@ from charterer.domain.job import (
     Allocation,
     Job,
     ResizePolicy,
-    Run,
     RunOutcome,
     SpotPolicy,
     TrainingGroup,
@@ -76,31 +74,6 @@ def failure_back_off_seconds(failures: int) -> float:
 def start_back_off_seconds(start_failures: int) -> float:
     """Seconds of back-off after that many consecutive runs that never started (at least one)."""
     return _FIRST_START_SECONDS * _START_FACTOR ** (min(max(start_failures, 1), START_ATTEMPTS) - 1)
-
-
-# Runs that can never start in their present form, recognised by messages of the kubelet, scheduler and API server.
-
-
-_REFUSED: Final = (
-    "violates PodSecurity",
-    "denied the request",
-    "denied request",
-    "no PriorityClass with name",
-    "pod rejected: RuntimeClass",
-    "error looking up service account",
-)
-"""Messages in the Warning FailedCreate of a Job: from Pod Security, a webhook or an admission policy, or about a
-missing object that the template names. Messages about a quota are not in this list."""
-_NOT_MOUNTED: Final = re.compile(r'FailedMount: .*(secret|configmap) "[^"]+" not found')
-"""The Warning about a pod with a volume of a missing Secret or ConfigMap."""
-
-
-def hopeless(run: Run) -> bool:
-    """Whether a pod of the run cannot start without an edit, or the API server refuses pods that the run needs."""
-    if (not run.pods or run.incomplete) and any(words in run.warning for words in _REFUSED):
-        return True
-    not_mounted = bool(run.pods) and _NOT_MOUNTED.search(run.warning) is not None
-    return not_mounted or any(pod.hopeless for pod in run.pods)
 
 
 # Predicates of one job: whether it wants GPUs, whether its run is settled, and whether it may stay.
@@ -177,7 +150,7 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     failed = job.target is None and any(pod.phase is PodPhase.FAILED for pod in run.pods)
     if failed or (told is not None and told.ready) or (len(begun) >= len(allocation.placements) and not run.incomplete):
         return None
-    seconds = min(_HOPELESS_SECONDS, job.ready_timeout_seconds) if hopeless(run) else job.ready_timeout_seconds
+    seconds = min(_HOPELESS_SECONDS, job.ready_timeout_seconds) if run.hopeless else job.ready_timeout_seconds
     return after(max(run.started, allocation.since, Instant(0) if told is None else told.since), seconds)
 
 

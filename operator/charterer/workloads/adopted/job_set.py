@@ -196,9 +196,14 @@ def _group(spec: Mapping[str, Any]) -> _ReplicatedGroup:
     )
 
 
+def part_of(name: str) -> str:
+    """Label selector of the Jobs and pods of the JobSet of this name. Trainer's JobSet has the TrainJob's name."""
+    return f"jobset.sigs.k8s.io/jobset-name={name}"
+
+
 def _pods_of(raw: Raw) -> str:
     """The label selector of the pods of the JobSet with this object's name."""
-    return f"jobset.sigs.k8s.io/jobset-name={raw['metadata']['name']}"
+    return part_of(raw["metadata"]["name"])
 
 
 def _controllers(name: str, group: _ReplicatedGroup | None) -> list[str]:

@@ -52,7 +52,10 @@ NOT_INTERACTIVE: Final = (
 _BY_JOB: Final = "K8sJobMode"
 """The submission mode, and the default, in which a Job of KubeRay submits the entrypoint."""
 SUBMITTER_REFUSED: Final = "FailedToCreateRayJobSubmitter"
-"""The reason of KubeRay's Event about a RayJob whose submitter the API server does not accept."""
+_CLUSTER_REFUSED: Final = "FailedToCreateRayCluster"
+"""The reasons of KubeRay's Events about a RayJob whose submitter or RayCluster the API server does not accept."""
+_WORKERS_REFUSED: Final = "FailedToCreateWorkerPod"
+"""The reason of KubeRay's Event about a RayCluster whose workers the API server does not accept."""
 _ALLOW_BOTH: Final = (
     "let the quotas and admission rules of its namespace allow its head and its submitter (spec.submitterPodTemplate), "
     "or set spec.submissionMode to HTTPMode, which has no submitter"
@@ -225,20 +228,25 @@ QUEUED_RAY_JOBS: Final[WatchedKind[WaitingRayJob]] = WatchedKind(
 class Helper(NamedTuple):
     """A part of a running RayJob beside its workers.
 
-    ``events``: field selector of the Events about the object that creates its pods. ``pods``: label selector of these
-    pods.
+    ``refused``: the reason of KubeRay's Event about the RayJob if the object that creates the part's pods is refused.
+    ``events``: field selector of the Events about that object. ``pods``: label selector of the pods.
     """
 
     name: str
+    refused: str
     events: str
     pods: str
 
 
 class Helpers(NamedTuple):
-    """All such parts of a RayJob. ``remedy``: what helps if the cluster refuses one of them."""
+    """All such parts of a RayJob. ``remedy``: what helps if the cluster refuses one of them.
+
+    ``workers``: field selector of the Events about workers that are refused; empty without a RayCluster.
+    """
 
     parts: Sequence[Helper]
     remedy: str
+    workers: str
 
 
 def helpers(raw: Raw) -> Helpers:
@@ -247,15 +255,16 @@ def helpers(raw: Raw) -> Helpers:
     KubeRay finds the submitter, a Job, by the name of the RayJob alone.
     """
     name, cluster = raw["metadata"]["name"], (raw.get("status") or {}).get("rayClusterName")
-    parts = []
+    parts, workers = [], ""
     if cluster:
-        pods = f"ray.io/cluster={cluster},ray.io/node-type=head"
-        parts.append(Helper("its head", f"regarding.kind=RayCluster,regarding.name={cluster}", pods))
+        events, pods = f"regarding.kind=RayCluster,regarding.name={cluster}", f"ray.io/cluster={cluster}"
+        parts.append(Helper("its head", _CLUSTER_REFUSED, events, f"{pods},ray.io/node-type=head"))
+        workers = f"{events},reason={_WORKERS_REFUSED}"
     if raw["spec"].get("submissionMode", _BY_JOB) != _BY_JOB:
-        return Helpers(parts, "let the quotas and admission rules of its namespace allow its head")
+        return Helpers(parts, "let the quotas and admission rules of its namespace allow its head", workers)
     pods = f"batch.kubernetes.io/job-name={name}"
-    parts.append(Helper("its submitter", f"regarding.kind=Job,regarding.name={name}", pods))
-    return Helpers(parts, _ALLOW_BOTH)
+    parts.append(Helper("its submitter", SUBMITTER_REFUSED, f"regarding.kind=Job,regarding.name={name}", pods))
+    return Helpers(parts, _ALLOW_BOTH, workers)
 
 
 def _incomplete(state: str, entrypoint: str) -> str:

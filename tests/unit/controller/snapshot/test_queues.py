@@ -12,6 +12,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.kueue_checks import CheckAnswer, answers
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.budget import Mode
+from charterer.domain.job import CANNOT_START, Finish, FinishKind
 from charterer.domain.plan import ReasonCode
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.jobs.job_facts import not_wanted
@@ -83,6 +84,19 @@ def test_no_gpus_are_looked_for_once_its_queue_asks_multikueue_too() -> None:
     assert not job.wants_to_run
     assert job.adopted is not None
     assert replace(job, adopted=replace(job.adopted, suspended=False)).unplaceable == ""
+
+
+def test_the_check_of_a_job_that_is_given_up_says_why() -> None:
+    """Its conditions say only that it has ended."""
+    (candidate,) = seen(controller="example.org/other").candidates
+    why = "3 runs in a row never started; the last one: run 3 can never start: its submitter: FailedCreate"
+    gone = factory.job(
+        target=candidate.target.ref, finish=Finish(FinishKind.FAILED, factory.at(500), CANNOT_START, why)
+    )
+    snapshot = seen(jobs={ObjectKey(NAMESPACE, gone.name): DecodedJob(gone, "", "")})
+    (only,) = answers(snapshot, {gone.id: "the job has ended: Failed"})
+    assert only.message == f"it is given up: {why}. Delete the Job, and create it again without that"
+    assert not only.ready
 
 
 @pytest.mark.parametrize(
