@@ -165,8 +165,8 @@ class _Matrix:
 
 
 def _improving(columns: Columns, here: Numbers, prices: Floats, most: int) -> Numbers:
-    """Of each class, the ``most`` cheapest columns at the rows' ``prices`` that are cheaper than all columns of the
-    class in ``here``."""
+    """The ``most`` cheapest columns of each class at the rows' ``prices``, of those that are cheaper than all columns
+    of the class in ``here``."""
     import numpy as np
 
     if len(here) == len(columns.costs):
