@@ -585,9 +585,9 @@ class CostRecord:
     def read(self, months: Iterable[str], budgets: Iterable[str] | None = None) -> Iterator[CostRow]:
         """The rows of these months (such as ``2026-11``) of all or the named budgets, in no particular order.
 
-        Of each part of a rental, only the highest version is returned, once. Memory is needed for the keys of one
-        budget's month and for some files, but not for all rows. Raises RecordUnavailable if the record cannot be read,
-        and DamagedRecord for a damaged file.
+        If the record has several versions of a part of a rental, only the highest version is returned. Memory is needed
+        for the keys of one budget's month and for some files, but not for all rows. Raises RecordUnavailable if the
+        record cannot be read, and DamagedRecord for a damaged file.
         """
         wanted = sorted(set(months))
         for budget in sorted(set(self._budgets() if budgets is None else budgets)):

@@ -77,7 +77,9 @@ def _vcpus(instance_type: str) -> int | None:
 
 
 def least_vcpus(instance_types: str) -> int | None:
-    """The least number of virtual CPUs among several types, named with commas between them. None if no name says it."""
+    """The number of virtual CPUs of the smallest of these instance types. Types whose name does not tell the number do
+    not count; None if no name tells it. ``instance_types``: names, separated by commas.
+    """
     known = [vcpus for name in instance_types.split(",") if (vcpus := _vcpus(name)) is not None]
     return min(known, default=None)
 

@@ -325,13 +325,13 @@ def decay(seconds: float, half_life: float) -> float:
 class ClassHistory:
     """Statistics of one class's finished jobs: costs compared with predictions. A job's weight halves in a month.
 
-    The fields are sums over jobs with their weights at the instant ``at``. ``jobs``: the number of jobs. ``predicted``,
-    ``actual``: dollars of their GPUs. ``squares``: actual² / predicted. ``arrivals``: the number of these jobs,
-    weighted by age since creation. ``recent_arrivals``: the number of these jobs, with weights that halve in a week.
-    ``since``: the creation of the earliest job. ``complete``: the number of jobs that completed. ``cost_logs``,
-    ``cost_log_squares``: sums, over completed jobs, of log(actual ÷ predicted) of dollars and of its square.
-    ``life_logs``, ``life_log_squares``: sums of log(actual ÷ predicted) of the seconds since creation, and of its
-    square. All sums are floats, because they are decaying statistics and not accounts.
+    The fields are sums over jobs, each multiplied by the job's weight at the instant ``at``. ``jobs``: the number of
+    jobs. ``predicted``, ``actual``: dollars of their GPUs. ``squares``: actual² / predicted. ``arrivals``: the number
+    of these jobs, weighted by age since creation. ``recent_arrivals``: the number of these jobs, with weights that
+    halve in a week. ``since``: the creation of the earliest job. ``complete``: the number of jobs that completed.
+    ``cost_logs``, ``cost_log_squares``: sums, over completed jobs, of log(actual ÷ predicted) of dollars and of its
+    square. ``life_logs``, ``life_log_squares``: sums of log(actual ÷ predicted) of the seconds since creation, and of
+    its square. All sums are floats, because they are decaying statistics and not accounts.
     """
 
     jobs: float
@@ -349,7 +349,9 @@ class ClassHistory:
     life_log_squares: float = 0.0
 
     def aged(self, at: Instant) -> ClassHistory:
-        """The same sums with the weights of the later instant ``at``; unchanged if ``at`` is earlier."""
+        """The same sums with the weights that the jobs have at ``at``. If ``at`` is earlier than that of these sums,
+        they do not change.
+        """
         passed = seconds_between(self.at, at)
         weight = decay(passed, HISTORY_HALF_LIFE_SECONDS)
         return ClassHistory(

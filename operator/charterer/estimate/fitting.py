@@ -128,7 +128,7 @@ class _FitProblem:
         """The prior mean of the parameters, with the speed set so that the residuals of the reports are zero on
         average.
 
-        ``slower_sync``: number of prior standard deviations by which synchronisation is slower.
+        ``slower_sync``: number of prior standard deviations that are added to the two synchronisation times.
         """
         start: Array = np.linalg.solve(self._prior_slopes, self._mean)
         for unknown in (Unknown.LOCAL_SYNC, Unknown.NODE_SYNC):

@@ -280,10 +280,10 @@ class StepTimeFit:
         return self.of_width(configurations[0].shape).of(configurations) if configurations else []
 
     def follow(self, shape: Shape, cells: Mapping[Configuration, BatchCell], scatter: float) -> None:
-        """Adapt the effects of a width's cells to the reports in ``cells``. ``scatter``: variance of one report.
+        """Use the reports in ``cells`` for the effects of the cells of one width. ``scatter``: variance of one report.
 
-        The effects of a width that is not in the fit begin with the next fit. Effects are computed when they are next
-        read (``of_width``).
+        A width that is not in the last fit has effects only after the next fit. Effects are computed when they are read
+        (``of_width``).
         """
         if shape in self.effects:
             self._followed[shape] = cells, scatter

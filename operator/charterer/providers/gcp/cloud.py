@@ -155,7 +155,7 @@ class Machines:
 
 
 def _ended(end: Operation, launched: Instant, zone: str, pool: PoolId) -> ListedInstance:
-    """An instance that only operations show."""
+    """An instance that no list contains any more, from the operation that ended it."""
     row = ListedInstance(end.target, end.name, zone, "", pool, "TERMINATED", launched, None)
     return row.end(end.ended if end.ended is not None else end.began)
 

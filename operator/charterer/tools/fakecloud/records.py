@@ -1,9 +1,9 @@
 """The cloud's records, and views of the records. A view is a pure function of a record and an instant.
 
 A machine's whole life is planned at its launch: when it will run, and when a spot machine will be taken back. If
-somebody ends the machine, its life is planned again. So a machine changes its state without any action. A list that is
-late is the same function of an earlier instant. A cloud that was killed and started again has missed nothing. Instants
-are microseconds since 1970-01-01T00:00:00Z.
+somebody ends the machine, its life is planned again. So a machine changes its state without any action. A list that
+shows changes late is the list of an earlier instant. A cloud that was killed and started again has missed nothing.
+Instants are microseconds since 1970-01-01T00:00:00Z.
 """
 
 from __future__ import annotations

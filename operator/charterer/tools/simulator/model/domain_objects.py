@@ -83,7 +83,7 @@ def _variant(job: SimJob, name: str) -> Variant:
 
 
 def _group(allocation: Allocation) -> TrainingGroup:
-    """The training group, if the trainer forms its groups itself. Only a job that is resized in place has one."""
+    """The training group of a job that is resized in place. Its trainer forms the group itself."""
     indexes = tuple(range(len(allocation.placements)))
     return TrainingGroup(allocation.run, 1, indexes, allocation.since, allocation.since, formed=1, reports=True)
 
