@@ -17,7 +17,7 @@ import pytest
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import Forbidden, Invalid, NotFound
-from charterer.cluster.paths import GPU_BUDGETS, JOBS, NODES, PODS, WORKLOADS, Resource
+from charterer.cluster.paths import GPU_BUDGETS, JOBS, NODES, PODS, TRAINING_JOBS, WORKLOADS, Resource
 from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from tests import lanes, outcome
@@ -27,7 +27,7 @@ from tests.testbed.bed import group, install_charts
 from tests.testbed.controlplane import EXIT_CODE, ControlPlane
 from tests.testbed.kuberay.process import KubeRayProcess
 from tests.testbed.kuberay.ray_jobs import entrypoints, node_for_heads
-from tests.testbed.kueue.bed import QUEUE, QUEUE_NAME, KueueBed, open_kueue_bed
+from tests.testbed.kueue.bed import PRIORITIES, QUEUE, QUEUE_NAME, KueueBed, open_kueue_bed
 from tests.testbed.kueue.process import KueueProcess
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("Kueue, events of a queue")]
@@ -166,6 +166,42 @@ async def _out_of_time(it: QueuedObject) -> None:
     await it.bed.until(lambda: not it.bed.tj(NAME))
 
 
+async def _deactivated(it: QueuedObject) -> None:
+    (workload,) = it.bed.mirror.all(WORKLOADS, it.bed.namespace)
+    path = WORKLOADS.one(workload["metadata"]["name"], it.bed.namespace)
+    await it.bed.kube.merge_patch(path, {"spec": {"active": False}})
+    await it.bed.until(lambda: it.bed.outcomes(NAME) == ["Stopped"])
+    await it.returned()
+    assert "Deactivated" in it.said()
+    await it.bed.kube.merge_patch(path, {"spec": {"active": True}})
+    await it.bed.until(lambda: it.trains(2))
+    await it.ends_well()
+    assert it.bed.outcomes(NAME) == ["Stopped", "Complete"]
+
+
+async def _preempted(it: QueuedObject) -> None:
+    """A Job of a higher priority takes all GPUs of the queue."""
+    await it.bed.put(PRIORITIES, "WorkloadPriorityClass", it.bed.own("high"), {}, value=1000)
+    spot = {"charterer.dev/spot": "Allowed"}  # as all nodes of the pool may be
+    labels = {"kueue.x-k8s.io/priority-class": it.bed.own("high")}
+    await it.bed.queued("high", labels=labels, annotations=spot)
+    await it.bed.until(lambda: it.bed.outcomes(NAME) == ["Stopped"])
+    assert "Preempted" in it.said()
+    await it.bed.trains("high")
+    await it.bed.until(lambda: len(it.bed.rentals()) == 1)
+    await it.bed.ends_well("high")
+    await it.bed.kube.delete(JOBS.one("high", it.bed.namespace), propagation="Background")
+    await it.bed.until(lambda: it.trains(2))
+    await it.ends_well()
+    assert it.bed.outcomes(NAME) == ["Stopped", "Complete"]
+
+
+async def _deleted(it: QueuedObject) -> None:
+    await it.bed.kube.delete(it.path, propagation="Background")
+    await it.bed.until(lambda: not it.bed.mirror.all(TRAINING_JOBS, it.bed.namespace))
+    await it.returned()
+
+
 async def _runs(it: QueuedObject) -> None:
     """To its end, without an event."""
     await it.ends_well()
@@ -193,6 +229,9 @@ EVENTS: Mapping[str, Callable[[QueuedObject], Awaitable[None]]] = {
     "Kueue restarted": _restarted(kueue=True),
     "both restarted": _restarted(operator=True, kueue=True),
     "maximum time": _out_of_time,
+    "deactivated": _deactivated,
+    "preempted": _preempted,
+    "deleted": _deleted,
     "keepOff": _runs,
     "fails": _fails,
 }
@@ -202,6 +241,8 @@ _KEPT_OFF = (
     "kueue.owners={jobsets.jobset.x-k8s.io,trainjobs.trainer.kubeflow.org,rayjobs.ray.io}",
 )
 """The chart refuses kinds of which it is not known who makes their pods."""
+_BY_PEOPLE = ("deactivated", "preempted", "deleted")
+"""Jobs: tests/cluster/test_kueue_stops.py."""
 _RESTARTS = ("operator restarted", "Kueue restarted", "both restarted")
 _IN_MAKE_TEST = (
     *[("Job", event) for event in ("spot notice", "machine dies", "budget", "maximum time", "keepOff")],
@@ -211,9 +252,18 @@ _IN_MAKE_TEST = (
 )
 _REPEATED: Mapping[str, tuple[str, ...]] = {
     "Job": (*_RESTARTS, "fails"),
-    "JobSet": ("budget", "maximum time", "keepOff", "fails", *_RESTARTS),
-    "TrainJob": ("machine dies", "budget", "maximum time", "keepOff", *_RESTARTS),
-    "RayJob": ("spot notice", "machine dies", "budget", "maximum time", "keepOff", "fails", *_RESTARTS[:2]),
+    "JobSet": ("budget", "maximum time", "keepOff", "fails", *_BY_PEOPLE, *_RESTARTS),
+    "TrainJob": ("machine dies", "budget", "maximum time", "keepOff", *_BY_PEOPLE, *_RESTARTS),
+    "RayJob": (
+        "spot notice",
+        "machine dies",
+        "budget",
+        "maximum time",
+        "keepOff",
+        "fails",
+        *_BY_PEOPLE,
+        *_RESTARTS[:2],
+    ),
 }
 
 
@@ -241,7 +291,9 @@ async def it(
         bed.operator()
         await bed.budget()
         await bed.pool(capacityType=capacity)
-        await bed.queue(tolerates=event != "keepOff")  # or a RayJob's submitter would tolerate the taint too
+        taken = {"preemption": {"withinClusterQueue": "LowerPriority"}} if event == "preempted" else {}
+        tolerates = event != "keepOff"  # or a RayJob's submitter would tolerate the taint too
+        await bed.queue(4 if taken else 64, tolerates=tolerates, **taken)
         if kind == "TrainJob":
             runtime = training_runtime(backoff_limit=RETRIES)
             runtime["metadata"]["namespace"] = bed.namespace
