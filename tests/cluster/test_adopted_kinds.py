@@ -252,7 +252,7 @@ async def test_a_ray_job_whose_submitter_is_refused_gives_its_machine_back_and_s
 _REFUSED_PODS = {
     "JobSet": "FailedCreate: Error creating: pods",
     "TrainJob": "FailedCreate: Error creating: pods",
-    "RayJob": "FailedToCreateWorkerPod: Failed to create worker Pod",
+    "RayJob": "Failed to create worker Pod",
 }
 
 
