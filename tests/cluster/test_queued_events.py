@@ -291,9 +291,10 @@ async def it(
         bed.operator()
         await bed.budget()
         await bed.pool(capacityType=capacity)
-        taken = {"preemption": {"withinClusterQueue": "LowerPriority"}} if event == "preempted" else {}
-        tolerates = event != "keepOff"  # or a RayJob's submitter would tolerate the taint too
-        await bed.queue(4 if taken else 64, tolerates=tolerates, **taken)
+        if event == "preempted":
+            await bed.queue(4, preemption={"withinClusterQueue": "LowerPriority"})
+        else:
+            await bed.queue(tolerates=event != "keepOff")  # or a RayJob's submitter would tolerate the taint too
         if kind == "TrainJob":
             runtime = training_runtime(backoff_limit=RETRIES)
             runtime["metadata"]["namespace"] = bed.namespace

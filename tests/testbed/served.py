@@ -64,8 +64,7 @@ def install_definitions(plane: ControlPlane, *paths: Path) -> None:
 def wait_until_served(plane: ControlPlane, definitions: Sequence[str]) -> None:
     """Return once these CustomResourceDefinitions are established, kubectl finds them and policies may change them."""
     specs = [_established(plane, name) for name in definitions]
-    for name in definitions:
-        _wait_until(f"kubectl finds {name}", partial(_explained, plane, name))
+    _wait_until(f"kubectl finds {', '.join(definitions)}", partial(_found, plane, definitions))
     items = json.dumps({"apiVersion": "v1", "kind": "List", "items": _POLICY})
     plane.kubectl("apply", "--server-side", "-f", "-", input=items)
     try:
@@ -93,12 +92,9 @@ def _established(plane: ControlPlane, name: str) -> dict[str, Any]:
     return spec
 
 
-def _explained(plane: ControlPlane, name: str) -> bool:
-    try:
-        plane.kubectl("explain", name)
-    except ControlPlaneError:
-        return False
-    return True
+def _found(plane: ControlPlane, names: Sequence[str]) -> bool:
+    """Return whether kubectl finds these resources. The command also renews what kubectl remembers for six hours."""
+    return set(names) <= set(plane.kubectl("api-resources", "-o", "name").split())
 
 
 def _acts(plane: ControlPlane) -> bool:

@@ -11,14 +11,14 @@ import pytest
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.served import install_definitions
 
-WIDGETS = {
+GADGETS = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.served.example"},
+    "metadata": {"name": "gadgets.served.example"},
     "spec": {
         "group": "served.example",
         "scope": "Namespaced",
-        "names": {"kind": "Widget", "plural": "widgets", "shortNames": ["wdg"]},
+        "names": {"kind": "Gadget", "plural": "gadgets", "shortNames": ["gdg"]},
         "versions": [
             {
                 "name": "v1",
@@ -32,13 +32,13 @@ WIDGETS = {
 POLICY = """
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
-metadata: {name: widgets}
+metadata: {name: gadgets}
 spec:
   failurePolicy: Fail
   reinvocationPolicy: Never
   matchConstraints:
     resourceRules:
-    - {apiGroups: ["", served.example], apiVersions: [v1], operations: [CREATE], resources: [configmaps, widgets]}
+    - {apiGroups: ["", served.example], apiVersions: [v1], operations: [CREATE], resources: [configmaps, gadgets]}
   matchConditions: [{name: ours, expression: object.metadata.name == 'served'}]
   mutations:
   - patchType: JSONPatch
@@ -46,8 +46,8 @@ spec:
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
-metadata: {name: widgets}
-spec: {policyName: widgets}
+metadata: {name: gadgets}
+spec: {policyName: gadgets}
 """
 
 
@@ -59,15 +59,15 @@ def with_policy(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         pass
     yield control_plane
     control_plane.kubectl("delete", "-f", "-", input=POLICY)
-    control_plane.kubectl("delete", "crd", "widgets.served.example", "--ignore-not-found")
+    control_plane.kubectl("delete", "crd", "gadgets.served.example", "--ignore-not-found")
 
 
 @pytest.mark.programs
 def test_a_kind_can_be_used_once_its_definition_is_installed(with_policy: ControlPlane, tmp_path: Path) -> None:
-    (tmp_path / "widgets.json").write_text(json.dumps(WIDGETS))
+    (tmp_path / "gadgets.json").write_text(json.dumps(GADGETS))
     install_definitions(with_policy, tmp_path)
-    assert "size" in with_policy.kubectl("explain", "wdg")
-    made = _create(with_policy, "/apis/served.example/v1", "served.example/v1", "Widget")
+    assert "size" in with_policy.kubectl("explain", "gdg")
+    made = _create(with_policy, "/apis/served.example/v1", "served.example/v1", "Gadget")
     assert made["metadata"]["labels"] == {"seen": "yes"}
 
 
