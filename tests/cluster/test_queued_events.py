@@ -182,9 +182,9 @@ async def _deactivated(it: QueuedObject) -> None:
 async def _preempted(it: QueuedObject) -> None:
     """A Job of a higher priority takes all GPUs of the queue."""
     await it.bed.put(PRIORITIES, "WorkloadPriorityClass", it.bed.own("high"), {}, value=1000)
-    spot = {"charterer.dev/spot": "Allowed"}  # as all nodes of the pool may be
+    spot = {"charterer.dev/spot": "Allowed"}  # as all nodes of the pool may be; only a Job with retries gets them
     labels = {"kueue.x-k8s.io/priority-class": it.bed.own("high")}
-    await it.bed.queued("high", labels=labels, annotations=spot)
+    await it.bed.queued("high", retries=RETRIES, labels=labels, annotations=spot)
     await it.bed.until(lambda: it.bed.outcomes(NAME) == ["Stopped"])
     assert "Preempted" in it.said()
     await it.bed.trains("high")
