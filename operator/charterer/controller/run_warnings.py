@@ -100,7 +100,7 @@ class RunWarnings:
         return StartWarnings(missing, pod)
 
     async def _about_jobs(self, late: _Late) -> str:
-        """What keeps the Jobs of a JobSet from creating their pods. The JobSet itself has no Event about that."""
+        """The reason why a Job of a JobSet creates no pods. No Event about the JobSet itself gives it."""
         jobs = (await self._client.list(JOBS.all(late.namespace), labels=part_of(late.name))).items
         for job in [job for job in jobs if _lacks_pods(job)][:_JOBS_ASKED]:
             if said := await self._last_warning(late, f"regarding.uid={job['metadata']['uid']}"):
@@ -108,9 +108,10 @@ class RunWarnings:
         return ""
 
     async def _about_ray_job(self, late: _Late, own: str) -> str:
-        """What keeps a RayJob from its entrypoint, with the remedy. ``own``: the last warning about its own object.
+        """The reason why Ray has not received the entrypoint of a RayJob, with the remedy.
 
-        A warning that a part cannot be created is old if the part has pods by now.
+        ``own``: the last warning about the RayJob itself. A warning that a part cannot be created is old if the part
+        has pods by now.
         """
         parts, remedy, workers = helpers(await self._client.get(RAY_JOBS.one(late.name, late.namespace)))
         for part in parts:

@@ -297,7 +297,7 @@ class RunRecord:
 
 
 class StartWarnings(NamedTuple):
-    """What the last Warning Events say about a run that takes long to start. A text is empty if nothing is known.
+    """The last Warning Events about a run that takes long to start. A text is empty if nothing is known.
 
     ``missing``: why a pod is not created, or why what the object's controller starts beside the pods does not run.
     ``pod``: why a pod that exists does not start.
@@ -385,7 +385,7 @@ class Run:
         return min(self._troubles(), key=lambda found: not found.hopeless, default=_Trouble("", hopeless=False)).text
 
     def _troubles(self) -> Iterator[_Trouble]:
-        """What keeps the run from starting. A reason comes before those that may be its consequences.
+        """The reasons why the run does not start. A reason comes before its possible consequences.
 
         Pods may wait for a pod that is missing, or for what the object's controller starts beside them; and a pod whose
         peer has no node may fail again and again.

@@ -126,15 +126,14 @@ def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[CheckAnswer
             yield said_of_it
     for job in snapshot.jobs.values():
         target = job.adopted
-        if target is not None and _asks(target) and job.finish is not None:
-            # Its conditions say only that the job has ended.
-            text = (
-                f"it is given up: {job.finish.message}. Delete the {target.ref.kind}, and create it again without that"
-            )
-            yield CheckAnswer(target, ready=False, message=text)
-        elif target is not None and _asks(target) and said.get(job.id):
+        if target is None:
+            continue
+        if _asks(target) and job.finish is not None:  # its conditions, which ``said`` has, say only that it has ended
+            again = f"Delete the {target.ref.kind}, and create it again without that"
+            yield CheckAnswer(target, ready=False, message=f"it is given up: {job.finish.message}. {again}")
+        elif _asks(target) and said.get(job.id):
             yield CheckAnswer(target, ready=False, message=said[job.id])
-        elif target is not None and job.allocation is not None and target.grows_to > len(job.allocation.placements):
+        elif job.allocation is not None and target.grows_to > len(job.allocation.placements):
             has = count(len(job.allocation.placements), "pod")
             text = f"it asks for {target.grows_to} pods, and GPUBudget {job.budget} pays for {has}: those go on"
             yield CheckAnswer(target, ready=False, message=text)

@@ -297,7 +297,7 @@ class StandingNode:
         return StandingNode(self.price, self.ready, self.least, [*self.jobs])
 
     def add(self, gpus: int, seconds: float) -> None:
-        """Add a job that leaves its GPUs after so many seconds."""
+        """Add a job that holds ``gpus`` GPUs for ``seconds``."""
         self.jobs.append((gpus, seconds))
         self.used += gpus
         self.stands = max(self.stands, seconds)

@@ -405,6 +405,9 @@ class RunDowns:
         self._offers = offers
         self._choosers = choosers
         self._known: dict[tuple[PoolId, PoolChoices], Bill] = {}
+        self._cheapest = {
+            pool: min([offers[pool].price, *[node.price for node in there.values()]]) for pool, there in nodes.items()
+        }
         self._parts = [[self._part(chooser, way) for way in chooser.ways] for chooser in choosers]
 
     def bill(self, choices: Choices) -> Bill:
@@ -455,9 +458,9 @@ class RunDowns:
 
     def _part(self, chooser: Chooser, way: NodeWay) -> float:
         """Dollars of the job's time, and of its GPUs on nodes without empty GPUs that are ready at once."""
-        offer, nodes = self._offers[way.option.pool], self._nodes[way.option.pool]
-        price = min([offer.price, *[node.price for node in nodes.values()]])
-        return chooser.worth * way.seconds + price * way.gpus * way.nodes * way.seconds / offer.size
+        pool = way.option.pool
+        gpu_seconds = way.gpus * way.nodes * way.seconds
+        return chooser.worth * way.seconds + self._cheapest[pool] * gpu_seconds / self._offers[pool].size
 
     def _of_pool(self, pool: PoolId, choices: PoolChoices) -> Bill:
         known = self._known.get((pool, choices))

@@ -175,18 +175,17 @@ def _improving(columns: Columns, here: Numbers, prices: Floats, most: int) -> Nu
     least = np.full(int(np.max(classes)) + 1, np.inf)
     np.minimum.at(least, classes[here], net[here])
     better = np.flatnonzero(net < least[classes] - _TOLERANCES[0])
-    better = better[np.lexsort((net[better], classes[better]))]
-    firsts = np.flatnonzero(np.diff(classes[better], prepend=-1) > 0)
-    ranks = np.arange(len(better)) - np.repeat(firsts, np.diff(firsts, append=len(better)))
-    return better[ranks < most]
+    return better[_cheapest(net[better], classes[better], most)]
 
 
-def _best_of_classes(columns: Columns) -> Numbers:
-    """The cheapest column of each class."""
+def _cheapest(costs: Floats, classes: Numbers, most: int) -> Numbers:
+    """The indexes of the ``most`` lowest costs of each class, class by class."""
     import numpy as np
 
-    order = np.lexsort((columns.costs, columns.classes))
-    return order[np.diff(columns.classes[order], prepend=-1) > 0]
+    order = np.lexsort((costs, classes))
+    firsts = np.flatnonzero(np.diff(classes[order], prepend=-1) > 0)
+    ranks = np.arange(len(order)) - np.repeat(firsts, np.diff(firsts, append=len(order)))
+    return order[ranks < most]
 
 
 def _program(columns: Columns, which: Numbers, matrix: _Matrix, limits: Sequence[float]) -> HighsLp:
@@ -509,7 +508,7 @@ class _Program:
         kept = np.ones(len(self._owners), dtype=bool)
         kept[[*without]] = False
         columns = Columns(-self._values[kept], self._owners[kept], self._kinds[kept])
-        best = _best_of_classes(columns)
+        best = _cheapest(columns.costs, columns.classes, 1)
         if len(best) < len(self._claimants):
             return None
         begin = np.union1d(best, np.flatnonzero(self._as_it_is[kept]))
