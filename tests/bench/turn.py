@@ -1,7 +1,7 @@
 """How long a turn of the loop takes, cold and after one event of each sort:  python -m tests.bench.turn [--jobs 10000]
                                                                            python -m tests.bench.turn --full 1000 3000
                                                                            python -m tests.bench.turn --shared
-                                                           python -m tests.bench.turn --few
+                                                                           python -m tests.bench.turn --few
 
 10,000 jobs of 200 classes on 20 pools and 32,000 nodes, all of them running and the best pool full: a budget gives jobs
 in sight all that they can use, because it saves nothing for jobs that may never come. A turn is what the loop's thread

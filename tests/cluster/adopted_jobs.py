@@ -212,9 +212,8 @@ RESTRICTED: RawObject = {"metadata": {"labels": {"pod-security.kubernetes.io/enf
 def under_the_standard(body: Callable[[str], RawObject], name: str) -> RawObject:
     """The object with what Kubernetes' standard "restricted" asks of each container."""
     made = body(name)
-    if (
-        made["kind"] == "RayJob"
-    ):  # KubeRay's own template of the submitter has nothing of it, so that its Job has no pod
+    if made["kind"] == "RayJob":
+        # KubeRay's own submitter lacks what the standard asks for, and its Job would have no pod.
         container = {"name": "ray-job-submitter", "image": "ray:1"}
         made["spec"]["submitterPodTemplate"] = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     safe = {

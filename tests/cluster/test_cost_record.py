@@ -46,11 +46,11 @@ async def test_while_the_place_refuses_renting_goes_on_and_later_all_is_on_recor
     await bed.job("second")
     await bed.running("second")
     await bed.kube.delete(TRAINING_JOBS.one("second", bed.namespace))
-    await bed.until(lambda: all(item["status"]["phase"] == "Ended" for item in bed.rentals()))
+    await bed.given_back()
     ended = [item["metadata"]["uid"] for item in bed.rentals()]
     assert ended
     place.mkdir()
-    await bed.given_back()
+    await bed.until(lambda: not bed.rentals())
     await bed.until(lambda: _recorded(bed).get("status") == "True")
     rows = list(CostRecord(str(place)).read([datetime.now(UTC).strftime("%Y-%m")], ["team"]))
     assert set(ended) <= {row.rental_uid for row in rows}

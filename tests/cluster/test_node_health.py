@@ -34,10 +34,10 @@ def node_of(bed: Bed, job: str) -> str:
     return str(name)
 
 
-def notes(bed: Bed, kind: str, words: str) -> list[str]:
-    """What Events about objects of this kind say that contains these words."""
-    events = bed.plane.call("GET", EVENTS.all(bed.namespace if kind == "TrainingJob" else "default"))["items"]
-    return [event["note"] for event in events if event["regarding"]["kind"] == kind and words in event["note"]]
+def is_told(bed: Bed, words: str) -> bool:
+    """Whether an Event about a TrainingJob contains these words."""
+    events = bed.plane.call("GET", EVENTS.all(bed.namespace))["items"]
+    return any(event["regarding"]["kind"] == "TrainingJob" and words in event["note"] for event in events)
 
 
 def take_part(bed: Bed, status: str) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ async def test_a_job_leaves_a_node_with_broken_gpus_which_is_replaced_and_told(b
     (record,) = bed.tj("train")["runs"]
     assert record["outcome"] == "Stopped"  # in order, at a checkpoint
     assert bed.tj("train").get("failures", 0) == 0
-    await bed.until(lambda: notes(bed, "TrainingJob", f"condition {BROKEN} on Node {first}"))
+    await bed.until(lambda: is_told(bed, f"condition {BROKEN} on Node {first}"))
     await bed.until(lambda: bed.mirror.one(NODES, first) is None)
     assert bed.run("train") == 2
 

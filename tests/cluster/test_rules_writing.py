@@ -133,7 +133,7 @@ async def test_a_namespace_is_deleted_with_a_running_job_in_it_and_its_nodes_go_
     await bed.until(lambda: any(pod["status"]["phase"] == "Running" for pod in bed.mirror.all(PODS, town)))
     async with history(bed.kube, NAMESPACES) as towns:
         await bed.kube.delete(NAMESPACES.one(town))
-        await bed.until(lambda: not bed.mirror.all(PODS, town))
+        await bed.until(lambda: not bed.mirror.all(PODS, town), 40)
         await bed.given_back()
         await bed.until(lambda: bed.mirror.all(TRAINING_JOBS, town) == [])
         await _gone(bed, town)

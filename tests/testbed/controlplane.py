@@ -147,6 +147,17 @@ class ControlPlane:
         with self._open(method, path, json.dumps(body).encode(), "application/json", self.admin_token) as answer:
             return answer.headers.get_all("Warning") or []
 
+    def wait_until(self, done: Callable[[], bool], what: str) -> None:
+        """Poll until ``done``, because no program tells. Raises ControlPlaneError with the programs' logs."""
+        deadline = time.monotonic() + _START_SECONDS
+        while not done():
+            for name, code in self.supervisor.exited().items():
+                raise ControlPlaneError(f"{name} ended with code {code} before {what}; {self._tail(name)}")
+            if time.monotonic() > deadline:
+                logs = "\n".join(self._tail(name) for name in self.supervisor.pids)
+                raise ControlPlaneError(f"waited {_START_SECONDS:.0f} s in vain until {what}\n{logs}")
+            time.sleep(_POLL_SECONDS)
+
     def helm(self, *arguments: str) -> str:
         """Run helm as an administrator and return its output. Raises ControlPlaneError with its stderr."""
         return self._run([str(self.binaries.helm), *arguments], None)
@@ -192,16 +203,16 @@ class ControlPlane:
 
     def _start_programs(self, kwok: bool, node_monitor_grace_seconds: int) -> None:
         self._start(self.binaries.etcd, _etcd_flags())
-        self._wait_until(lambda: (self.directory / "etcd:0").exists(), "etcd opens its socket")
+        self.wait_until(lambda: (self.directory / "etcd:0").exists(), "etcd opens its socket")
         self._start(self.binaries.kube_apiserver, _apiserver_flags(self.url))
-        self._wait_until(lambda: self._get("/readyz"), "the API server is ready")
+        self.wait_until(lambda: self._get("/readyz"), "the API server is ready")
         self._start(self.binaries.kube_controller_manager, _controller_manager_flags(node_monitor_grace_seconds))
         self._start(self.binaries.kube_scheduler, _scheduler_flags())
         if kwok:
             self._start(self.binaries.kwok, _kwok_flags(node_monitor_grace_seconds))
         # The controller manager makes this ServiceAccount. A namespace without it refuses pods.
         account = "/api/v1/namespaces/default/serviceaccounts/default"
-        self._wait_until(lambda: self._get(account), "the controllers act")
+        self.wait_until(lambda: self._get(account), "the controllers act")
 
     def _start(self, program: Path, flags: list[str]) -> None:
         self.supervisor.start(
@@ -224,17 +235,6 @@ class ControlPlane:
         request = urllib.request.Request(self.url + path, body, headers, method=method)
         context = ssl.create_default_context(cafile=str(self.ca_file))
         return urllib.request.urlopen(request, timeout=_ANSWER_SECONDS, context=context)
-
-    def _wait_until(self, done: Callable[[], bool], what: str) -> None:
-        """Poll until ``done``, because no program reports its start."""
-        deadline = time.monotonic() + _START_SECONDS
-        while not done():
-            for name, code in self.supervisor.exited().items():
-                raise ControlPlaneError(f"{name} ended with code {code} before {what}; {self._tail(name)}")
-            if time.monotonic() > deadline:
-                logs = "\n".join(self._tail(name) for name in self.supervisor.pids)
-                raise ControlPlaneError(f"waited {_START_SECONDS:.0f} s in vain until {what}\n{logs}")
-            time.sleep(_POLL_SECONDS)
 
     def _tail(self, name: str) -> str:
         log = self.directory / f"{name}.log"

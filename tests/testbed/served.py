@@ -8,16 +8,13 @@ answers that there is no such resource, and a policy that would change an object
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
-_PATIENCE_SECONDS = 180.0
-_POLL_SECONDS = 0.05
 _PROBE = "testbed-probe"
 _TYPE_UNKNOWN = "There can be a delay"
 """The API server answers so if a policy would change an object of a kind that its policies do not know yet."""
@@ -64,15 +61,13 @@ def install_definitions(plane: ControlPlane, *paths: Path) -> None:
 def wait_until_served(plane: ControlPlane, definitions: Sequence[str]) -> None:
     """Return once these CustomResourceDefinitions are established, kubectl finds them and policies may change them."""
     specs = [_established(plane, name) for name in definitions]
-    _wait_until(f"kubectl finds {', '.join(definitions)}", partial(_found, plane, definitions))
+    plane.wait_until(partial(_found, plane, definitions), f"kubectl finds {', '.join(definitions)}")
     items = json.dumps({"apiVersion": "v1", "kind": "List", "items": _POLICY})
     plane.kubectl("apply", "--server-side", "-f", "-", input=items)
     try:
-        _wait_until(
-            "policies act", lambda: "changed" in str(_create(plane, "/api/v1", "v1", "ConfigMap", "configmaps"))
-        )
+        plane.wait_until(partial(_acts, plane), "policies act")
         for spec in specs:
-            _wait_until(f"policies know {spec['names']['kind']}", partial(_changed, plane, spec))
+            plane.wait_until(partial(_changed, plane, spec), f"policies know {spec['names']['kind']}")
     finally:
         plane.kubectl("delete", "mutatingadmissionpolicybinding,mutatingadmissionpolicy", _PROBE)
 
@@ -87,7 +82,7 @@ def _established(plane: ControlPlane, name: str) -> dict[str, Any]:
         conditions = (found.get("status") or {}).get("conditions") or ()
         return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
-    _wait_until(f"{name} is established", established)
+    plane.wait_until(established, f"{name} is established")
     spec: dict[str, Any] = found["spec"]
     return spec
 
@@ -121,11 +116,3 @@ def _create(
     body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": _PROBE, "labels": {_PROBE: "true"}}}
     folder = f"{base}/namespaces/default/{plural}" if namespaced else f"{base}/{plural}"
     return plane.call("POST", f"{folder}?dryRun=All", body)
-
-
-def _wait_until(what: str, done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not done():
-        if time.monotonic() > deadline:
-            raise ControlPlaneError(f"waited {_PATIENCE_SECONDS:.0f} s in vain until {what}")
-        time.sleep(_POLL_SECONDS)

@@ -55,8 +55,9 @@ spec: {policyName: gadgets}
 def with_policy(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """Its policy changes objects already."""
     control_plane.kubectl("apply", "--server-side", "-f", "-", input=POLICY)
-    while "labels" not in _create(control_plane, "/api/v1", "v1", "ConfigMap")["metadata"]:
-        pass
+    control_plane.wait_until(
+        lambda: "labels" in _create(control_plane, "/api/v1", "v1", "ConfigMap")["metadata"], "the policy acts"
+    )
     yield control_plane
     control_plane.kubectl("delete", "-f", "-", input=POLICY)
     control_plane.kubectl("delete", "crd", "gadgets.served.example", "--ignore-not-found")

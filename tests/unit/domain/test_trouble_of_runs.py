@@ -1,4 +1,4 @@
-"""Of several reasons why a run does not start, its cause is told."""
+"""A run that does not start for several reasons tells the one that causes the others."""
 
 from __future__ import annotations
 
